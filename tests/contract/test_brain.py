@@ -30,7 +30,7 @@ from artel.brain.errors import (
 )
 from artel.brain.litellm_client import LiteLLM
 from artel.brain.openai_compatible import OpenAICompatible
-from artel.brain.openai_format import Answer, EventParser, body_of
+from artel.brain.openai_format import EventParser, ModelAnswer, body_of
 from artel.brain.prices import cost
 from artel.brain.providers import PROVIDERS
 from artel.brain.retries import RetryingBrain
@@ -860,7 +860,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.lists(JSON, max_size=5))
 def test_any_document_is_an_answer_or_a_clear_error(documents: list[Any]) -> None:
-    answer = Answer("gpt-4o")
+    answer = ModelAnswer("gpt-4o")
     try:
         text = "".join(answer.take(document) for document in documents)
     except ModelAnswerInvalid:

@@ -16,7 +16,7 @@ from artel.connector_gateway.connection import MAX_AT_ONCE, ConnectorConnection
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved
 from artel.connector_gateway.relay import Relay
-from artel.contract.connector import PROTOCOL, Hello, Result, WriteCall
+from artel.contract.connector import PROTOCOL, CallResult, Hello, WriteCall
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
@@ -67,7 +67,7 @@ class Process:
         finally:
             await self.connections.close(connection)
 
-    def write(self, path: str, seconds: float) -> "asyncio.Task[Result]":
+    def write(self, path: str, seconds: float) -> "asyncio.Task[CallResult]":
         """Start a call that writes a file."""
         call = WriteCall(call_id=uuid7(), user_id=self.user.user_id, timeout_ms=1, path=path, content="x")
         return asyncio.ensure_future(self.relay.call(self.user, self.project_id, "workspace/write", call, seconds))

@@ -21,7 +21,7 @@ from artel.connector.journal import KEPT_SECONDS, Entry, Journal
 from artel.connector.rules import Rules
 from artel.connector.state_folder import StateFolder
 from artel.connector.undo_store import UndoStore
-from artel.contract.connector import Result, WriteCall
+from artel.contract.connector import CallResult, WriteCall
 from artel.paths.beneath import Beneath, Written
 from tests.depth import by_depth
 
@@ -89,11 +89,11 @@ class Process:
         decider = Decider("yes", grants, Questions(), lambda _: None, lambda _: None)
         self._writer = Writer(state, files, Rules(files), decider, grants, calls, UndoStore(folder / "state" / "undo"))
 
-    def write(self, call: WriteCall) -> Result:
+    def write(self, call: WriteCall) -> CallResult:
         try:
             return self._writer.carry_out(call, Deadline(60))
         except CallRefused as refused:
-            return Result(success=False, code=refused.code, error=refused.message)
+            return CallResult(success=False, code=refused.code, error=refused.message)
 
     def end(self) -> None:
         self._stack.close()
@@ -110,7 +110,7 @@ class AtMostOnce(RuleBasedStateMachine):
             (self._folder / name).mkdir()
         self._crash, self._written = CrashPoint(), list[bytes]()
         self._process = Process(self._folder, self._crash, self._written)
-        self._answers: dict[int, Result] = {}
+        self._answers: dict[int, CallResult] = {}
         self._already_there: set[int] = set()  # calls whose text the user had written before
 
     def teardown(self) -> None:

@@ -13,16 +13,16 @@ from artel.contract import envelope as contract
 from artel.contract.envelope import (
     Command,
     CommandContext,
+    CommandLimits,
+    CommandResult,
     Control,
     Envelope,
     Error,
     ErrorInfo,
     Event,
     InvalidMessage,
-    Limits,
     Metrics,
     Requirements,
-    Result,
     RetryPolicy,
 )
 
@@ -49,14 +49,14 @@ data = st.one_of(
             process_id=st.none() | text,
             step=st.none() | text,
             parent_task_id=st.none() | text,
-            limits=st.none() | st.builds(Limits, cost_usd=st.none() | amounts, timeout_ms=st.none() | counts),
+            limits=st.none() | st.builds(CommandLimits, cost_usd=st.none() | amounts, timeout_ms=st.none() | counts),
         ),
         timeout_seconds=st.none() | st.floats(0.001, 1e6),
         idempotency_key=st.none() | names,
         retry_policy=st.none() | st.builds(RetryPolicy, max_retries=counts, backoff_seconds=amounts),
     ),
     st.builds(
-        Result,
+        CommandResult,
         output=json_values,
         execution_time_ms=counts,
         metrics=st.builds(Metrics, llm_calls=counts, tool_calls=counts, cost_usd=amounts),
@@ -196,9 +196,9 @@ def test_time_zones_are_converted() -> None:
 
 
 def test_too_large_or_unencodable_message_is_not_sent() -> None:
-    largest = "x" * (contract.MAX_BYTES - len(Envelope.of(Result(output=""), source="tests").to_bytes()))
+    largest = "x" * (contract.MAX_BYTES - len(Envelope.of(CommandResult(output=""), source="tests").to_bytes()))
 
-    assert len(Envelope.of(Result(output=largest), source="tests").to_bytes()) == contract.MAX_BYTES
+    assert len(Envelope.of(CommandResult(output=largest), source="tests").to_bytes()) == contract.MAX_BYTES
     for output in (largest + "x", "\ud800"):
         with pytest.raises(InvalidMessage):
-            Envelope.of(Result(output=output), source="tests").to_bytes()
+            Envelope.of(CommandResult(output=output), source="tests").to_bytes()

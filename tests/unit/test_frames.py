@@ -16,7 +16,7 @@ from artel.api.socket_protocol import BoundedSocket
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection, NotSent
 from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, PerUserLock, PerUserSemaphore, read_message
-from artel.contract.connector import ANSWERS, CALLS, PROTOCOL, Hello, Result
+from artel.contract.connector import ANSWERS, CALLS, PROTOCOL, CallResult, Hello
 
 pytestmark = pytest.mark.anyio
 
@@ -61,13 +61,13 @@ class Connector:
     async def _send(self, text: str) -> None:
         self.calls.put_nowait(json.loads(text))
 
-    def call(self, method: str, seconds: float = 60) -> "asyncio.Task[Result]":
+    def call(self, method: str, seconds: float = 60) -> "asyncio.Task[CallResult]":
         """Call the connector."""
         arguments = {"call_id": "c", "user_id": 1, "timeout_ms": 1, "path": "a", "content": "", "old": "a", "new": "b"}
         call = CALLS[method].model_validate({**arguments, "query": "q", "name": "test"})
         return asyncio.ensure_future(self.connection.call(method, call, asyncio.get_running_loop().time() + seconds))
 
-    async def answered(self, method: str, result: Any) -> Result:
+    async def answered(self, method: str, result: Any) -> CallResult:
         """Call the connector, let it answer with `result`, and return the result of the call."""
         calling = self.call(method)
         await self.calls.get()
@@ -193,7 +193,7 @@ async def test_large_frames_are_parsed_one_at_a_time_per_user_without_blocking_o
 READ_CHARACTERS = ANSWERS["workspace/read"].characters
 
 
-async def cancel(calling: "asyncio.Task[Result]") -> None:
+async def cancel(calling: "asyncio.Task[CallResult]") -> None:
     calling.cancel()
     with suppress(asyncio.CancelledError):
         await calling

@@ -12,7 +12,7 @@ from typing import Any
 from artel.brain import prices
 from artel.brain.brain import Request, TokenSink, Usage
 from artel.brain.errors import ModelAnswerCut, ModelAnswerInvalid, ModelError, ServerError, ServerVariables, explain
-from artel.brain.openai_format import Answer, ChatClient, Refused, body_of
+from artel.brain.openai_format import ChatClient, ModelAnswer, Refused, body_of
 
 MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
 # The deadline of the request ends a call. The same for all: LiteLLM opens new connections for every other value.
@@ -41,7 +41,7 @@ class LiteLLM(ChatClient):
             await _imported.close_litellm_async_clients()
             _imported.in_memory_llm_clients_cache.flush_cache()
 
-    async def _send(self, request: Request, refused: Refused, answer: Answer, stream: TokenSink | None) -> None:
+    async def _send(self, request: Request, refused: Refused, answer: ModelAnswer, stream: TokenSink | None) -> None:
         await prices.load()
         library = _imported if _imported is not None else await asyncio.to_thread(_import)
         _silence_warnings()
@@ -65,7 +65,7 @@ class LiteLLM(ChatClient):
         except Exception as failure:  # noqa: BLE001 - LiteLLM raises exceptions of any type
             raise _explained(failure, request.model, self._variables) from None
 
-    async def _read_stream(self, response: Any, answer: Answer, stream: TokenSink) -> None:
+    async def _read_stream(self, response: Any, answer: ModelAnswer, stream: TokenSink) -> None:
         characters = 0
         try:
             async for chunk in response:
@@ -78,7 +78,7 @@ class LiteLLM(ChatClient):
         if not _has_finished(response, answer):
             raise answer.cut()
 
-    def _take(self, part: Any, answer: Answer, characters: int = 0) -> str:
+    def _take(self, part: Any, answer: ModelAnswer, characters: int = 0) -> str:
         text = answer.take(part.model_dump())
         if characters + len(text) > self._max_answer_characters:
             raise ModelAnswerInvalid(
@@ -87,7 +87,7 @@ class LiteLLM(ChatClient):
         return text
 
 
-def _has_finished(response: Any, answer: Answer) -> bool:
+def _has_finished(response: Any, answer: ModelAnswer) -> bool:
     """Return whether the provider finished the stream: LiteLLM itself reports "stop" even for one that was cut off."""
     reasons = [getattr(response, name, answer.finish_reason) for name in _PROVIDER_REASONS]
     return any(reason is not None for reason in reasons)

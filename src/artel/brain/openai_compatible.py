@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from artel.brain import prices
 from artel.brain.brain import Request, TokenSink
 from artel.brain.errors import ModelAnswerInvalid, ModelError, ServerError, ServerVariables, explain, unreachable
-from artel.brain.openai_format import Answer, ChatClient, EventParser, LineTooLong, Refused, body_of
+from artel.brain.openai_format import ChatClient, EventParser, LineTooLong, ModelAnswer, Refused, body_of
 
 if TYPE_CHECKING:
     import aiohttp
@@ -77,7 +77,7 @@ class OpenAICompatible(ChatClient):
                 )
             return self._session
 
-    async def _send(self, request: Request, refused: Refused, answer: Answer, stream: TokenSink | None) -> None:
+    async def _send(self, request: Request, refused: Refused, answer: ModelAnswer, stream: TokenSink | None) -> None:
         session = self._session or await self._open()
         import aiohttp
 
@@ -100,7 +100,7 @@ class OpenAICompatible(ChatClient):
             document = text.decode(errors="replace")
         return explain(ServerError.read(response.status, document, response.headers), model, self._variables)
 
-    async def _read(self, response: "aiohttp.ClientResponse", answer: Answer, stream: TokenSink | None) -> None:
+    async def _read(self, response: "aiohttp.ClientResponse", answer: ModelAnswer, stream: TokenSink | None) -> None:
         body = _Body(response.content, answer, self._max_answer_bytes)
         if stream is None or response.content_type == "application/json":
             text = self._take(await body.read(), answer)
@@ -112,7 +112,7 @@ class OpenAICompatible(ChatClient):
             if not answer.begun or not (done or answer.finish_reason):
                 raise answer.cut()
 
-    async def _read_events(self, body: "_Body", answer: Answer, stream: TokenSink) -> bool:
+    async def _read_events(self, body: "_Body", answer: ModelAnswer, stream: TokenSink) -> bool:
         """Add the events to the answer as they arrive; return whether the server sent [DONE]."""
         parser = EventParser(MAX_LINE_BYTES)
         try:
@@ -124,7 +124,7 @@ class OpenAICompatible(ChatClient):
         except LineTooLong:
             raise ModelAnswerInvalid(f"The server of {answer.model} sent a line that is too long.") from None
 
-    def _take_events(self, events: list[bytes], answer: Answer, stream: TokenSink) -> bool:
+    def _take_events(self, events: list[bytes], answer: ModelAnswer, stream: TokenSink) -> bool:
         for event in events:
             if event.strip() == b"[DONE]":
                 return True
@@ -132,7 +132,7 @@ class OpenAICompatible(ChatClient):
                 stream.token(text)
         return False
 
-    def _take(self, text: bytes, answer: Answer) -> str:
+    def _take(self, text: bytes, answer: ModelAnswer) -> str:
         try:
             document = _parsed(text)
         except (ValueError, RecursionError):
@@ -152,7 +152,7 @@ def _parsed(text: bytes) -> Any:
 class _Body:
     """A response body with a size limit."""
 
-    def __init__(self, content: "aiohttp.StreamReader", answer: Answer, max_bytes: int) -> None:
+    def __init__(self, content: "aiohttp.StreamReader", answer: ModelAnswer, max_bytes: int) -> None:
         self._content = content
         self._answer = answer
         self._max_bytes = max_bytes

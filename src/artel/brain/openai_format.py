@@ -56,7 +56,7 @@ class ChatClient(ABC):
         return replace(completion, usage=replace(completion.usage, calls=completion.usage.calls + calls))
 
     async def _attempt(self, request: Request, refused: Refused, stream: TokenSink | None) -> Completion:
-        answer = Answer(request.model)
+        answer = ModelAnswer(request.model)
         try:
             await self._send(request, refused, answer, stream)
         except ModelError as failure:
@@ -70,7 +70,7 @@ class ChatClient(ABC):
         return Completion(content, calls, finish_reason, _usage(request.model, *tokens))
 
     @abstractmethod
-    async def _send(self, request: Request, refused: Refused, answer: "Answer", stream: TokenSink | None) -> None:
+    async def _send(self, request: Request, refused: Refused, answer: "ModelAnswer", stream: TokenSink | None) -> None:
         """Send the request, and add the response to the answer and the stream as it arrives."""
 
     @abstractmethod
@@ -114,7 +114,7 @@ class _Call:
     arguments: list[str] = field(default_factory=list)
 
 
-class Answer:
+class ModelAnswer:
     """The answer received so far. Servers differ a lot, so every field is validated."""
 
     def __init__(self, model: str) -> None:

@@ -25,8 +25,8 @@ from artel.contract.connector import (
     CALLS,
     MAX_FRAME_BYTES,
     Call,
+    CallResult,
     Decided,
-    Result,
     UndoCall,
     answer,
     refusal,
@@ -57,7 +57,7 @@ class Workspace:
         self._user_id = user_id
         self._epoch = 0
         self._lock = threading.Lock()
-        self._methods: dict[str, Callable[[Any, Deadline], Result]] = {
+        self._methods: dict[str, Callable[[Any, Deadline], CallResult]] = {
             "workspace/read": reader.read,
             "workspace/stat": reader.stat,
             "workspace/list": reader.list,
@@ -66,7 +66,7 @@ class Workspace:
             **dict.fromkeys(WRITING, writer.carry_out),
         }
 
-    def carry_out(self, method: str, call: Call, deadline: Deadline) -> Result:
+    def carry_out(self, method: str, call: Call, deadline: Deadline) -> CallResult:
         """Carry out a call and return its result; never raises."""
         try:
             deadline.require()
@@ -74,11 +74,11 @@ class Workspace:
             return self._methods[method](call, deadline)
         except CallRefused as refused:
             more = {name: value for name, value in refused.more.items() if value is not None}
-            return Result(success=False, error=refused.message, code=refused.code, **more)
+            return CallResult(success=False, error=refused.message, code=refused.code, **more)
         except PathError as error:
             return failed(error)
         except OSError as error:  # of the connector's own files: journal, undo store
-            return Result(success=False, error=f"The connector failed: {error.strerror}", code="failed")
+            return CallResult(success=False, error=f"The connector failed: {error.strerror}", code="failed")
 
     def _check(self, call: Call) -> None:
         """Raise CallRefused for a call of another user, or with an outdated fencing token (`epoch`)."""
@@ -105,7 +105,7 @@ class Calls:
         self._show = show
         self._settle = settle
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="call")
-        self._running: dict[str, tuple[str, asyncio.Future[Result]]] = {}
+        self._running: dict[str, tuple[str, asyncio.Future[CallResult]]] = {}
 
     def close(self) -> None:
         """Finish running calls and drop queued ones."""
@@ -142,7 +142,7 @@ class Calls:
             except ValidationError:
                 return
 
-    async def _result(self, method: str, call: Call) -> Result:
+    async def _result(self, method: str, call: Call) -> CallResult:
         expected = fingerprint(call)
         actual, running = self._running.get(call.call_id, (expected, None))
         if actual != expected:
@@ -155,20 +155,22 @@ class Calls:
             running.add_done_callback(lambda _: self._running.pop(call.call_id, None))
         return await asyncio.shield(running)
 
-    async def _run(self, method: str, call: Call) -> Result:
+    async def _run(self, method: str, call: Call) -> CallResult:
         started_at, deadline = time.monotonic(), Deadline(call.timeout_ms / 1000)
         work = self._threads.submit(self._workspace.carry_out, method, call, deadline)
         done, _ = await asyncio.wait([asyncio.wrap_future(work)], timeout=deadline.left)
         if done:
             result = work.result()
         elif work.cancel() or method not in MUTATING:
-            result = Result(success=False, code="too_late", error="There was not enough time. Nothing was changed.")
+            result = CallResult(success=False, code="too_late", error="There was not enough time. Nothing was changed.")
         else:
-            result = Result(success=False, code="unknown", error="The call is still running. Retry with the same id.")
+            result = CallResult(
+                success=False, code="unknown", error="The call is still running. Retry with the same id."
+            )
         self._report(method, call, result, time.monotonic() - started_at)
         return result
 
-    def _report(self, method: str, call: Call, result: Result, seconds: float) -> None:
+    def _report(self, method: str, call: Call, result: CallResult, seconds: float) -> None:
         report = Report(
             method.removeprefix("workspace/"),
             _name(call, result),
@@ -232,7 +234,7 @@ def _is_encodable(message: Message) -> bool:
     return True
 
 
-def _name(call: Call, result: Result) -> str:
+def _name(call: Call, result: CallResult) -> str:
     """Return the files that were undone, or else the path or name in the call."""
     undone = (result.model_extra or {}).get("files") if isinstance(call, UndoCall) else None
     if undone:
@@ -247,6 +249,6 @@ def _frame(method: str, message: Message, request_id: str | None) -> str:
     """Serialize an answer; replace one that is over the server's limit by an error."""
     text, limit = json.dumps(message, ensure_ascii=False), ANSWERS[method].characters
     if len(text) > limit // 4 and len(text.encode(errors="replace")) > limit:
-        large = Result(success=False, code="read_failed", error="The answer is too large. Ask for a part of it.")
+        large = CallResult(success=False, code="read_failed", error="The answer is too large. Ask for a part of it.")
         return json.dumps(answer(request_id, large))
     return text

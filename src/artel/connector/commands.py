@@ -18,7 +18,7 @@ from artel.connector.errors import CallRefused, Deadline
 from artel.connector.grants import Grant, Grants
 from artel.connector.idempotency import IdempotentCalls
 from artel.connector.state_folder import StateFolder
-from artel.contract.connector import Result, RunCall
+from artel.contract.connector import CallResult, RunCall
 from artel.errors import ConfigurationInvalid
 from artel.paths.beneath import Beneath
 
@@ -105,7 +105,7 @@ class Commands:
         if len(commands) > MAX_COMMANDS or len(self._commands) < len(commands):
             raise ConfigurationInvalid(f"--run: at most {MAX_COMMANDS} commands, each with a name of its own")
 
-    def run(self, call: RunCall, deadline: Deadline) -> Result:
+    def run(self, call: RunCall, deadline: Deadline) -> CallResult:
         """Run a command until it ends or the deadline passes."""
         command = self._commands.get(call.name)
         if command is None:
@@ -138,7 +138,7 @@ class Commands:
         shown = f"$ {command.line}\n"
         return Proposal(subject, call.agent, shown, Grant("run", command.line), self._grants.may_run(command.line))
 
-    def _result(self, command: NamedCommand, deadline: Deadline) -> Result:
+    def _result(self, command: NamedCommand, deadline: Deadline) -> CallResult:
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command, and no shell
                 command.words,
@@ -150,7 +150,7 @@ class Commands:
                 start_new_session=True,
             )
         except OSError as error:
-            return Result(success=False, code="failed", error=f"{command.line} can't be started: {error.strerror}")
+            return CallResult(success=False, code="failed", error=f"{command.line} can't be started: {error.strerror}")
         self._running.add(process.pid)
         try:
             output = _read_all(process, deadline)
@@ -161,10 +161,10 @@ class Commands:
             self._running.discard(process.pid)
         fields = {"name": command.name, "output": output.text, "is_cut": output.is_cut}
         if not is_over:
-            return Result(
+            return CallResult(
                 success=False, code="too_late", error=f"{command.name} took too long and was killed", **fields
             )
-        return Result(success=True, exit_code=code, **fields)
+        return CallResult(success=True, exit_code=code, **fields)
 
 
 def _read_all(process: subprocess.Popen[bytes], deadline: Deadline) -> Output:

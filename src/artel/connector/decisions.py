@@ -12,7 +12,7 @@ from typing import Literal
 
 from artel.connector.errors import CallRefused
 from artel.connector.grants import Grant, Grants
-from artel.contract.connector import Approval, Holds
+from artel.contract.connector import CallApproval, Holds
 
 EXPIRE_SECONDS = 300.0
 MAX_OPEN = 50
@@ -169,7 +169,7 @@ class Decider:
         if self.mode == "read-only":
             raise CallRefused("read_only", "The user has connected the workspace read-only.")
 
-    def decide(self, proposal: Proposal, approval: Approval | None) -> str | None:
+    def decide(self, proposal: Proposal, approval: CallApproval | None) -> str | None:
         """Return the hash that the file must still have; raise CallRefused if the proposal is not, or not yet, allowed.
 
         An approval that was given for other contents does not count: the user is asked again.

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from artel.connector.errors import CallRefused, Deadline
 from artel.connector.rules import Rules
-from artel.contract.connector import MAX_CONTENT_BYTES, ListCall, ReadCall, Result, StatCall
+from artel.contract.connector import MAX_CONTENT_BYTES, CallResult, ListCall, ReadCall, StatCall
 from artel.paths.beneath import Beneath, Content, Entry, Rule
 from artel.paths.errors import PathError
 from artel.paths.policy import matches, split_path
@@ -23,7 +23,7 @@ class Reader:
         self._files = files
         self._rules = rules
 
-    def read(self, call: ReadCall, deadline: Deadline) -> Result:
+    def read(self, call: ReadCall, deadline: Deadline) -> CallResult:
         """Return a text file, or some of its lines."""
         rule = self._rules.reading(call, call.path)
         beginning = self._files.read(call.path, rule, most=SNIFFED_BYTES)
@@ -38,7 +38,7 @@ class Reader:
         first = max(1, call.first_line or 1)
         most = total if call.lines is None else max(0, call.lines)
         is_whole = first == 1 and most >= total
-        return Result(
+        return CallResult(
             success=True,
             content=text if is_whole else "\n".join(lines[first - 1 : first - 1 + most]),
             size=content.size,
@@ -49,16 +49,16 @@ class Reader:
             is_cut=not is_whole,
         )
 
-    def stat(self, call: StatCall, _deadline: Deadline) -> Result:
+    def stat(self, call: StatCall, _deadline: Deadline) -> CallResult:
         entry = self._files.stat(call.path, self._rules.reading(call, call.path, is_folder=True))
-        result = Result(success=True, **_fields(entry))
+        result = CallResult(success=True, **_fields(entry))
         if call.with_sha256 and entry.type == "file":
             with suppress(PathError):  # for example too big
                 sha256 = self._files.read(call.path, self._rules.reading(call, call.path)).sha256
                 return result.model_copy(update={"sha256": sha256})
         return result
 
-    def list(self, call: ListCall, deadline: Deadline) -> Result:
+    def list(self, call: ListCall, deadline: Deadline) -> CallResult:
         """Return the files and folders in a folder, including targets of links.
 
         `left_out` are entries of other types (dangling or outside links, sockets), `unreadable` folders that can't be
@@ -82,7 +82,7 @@ class Reader:
             else:
                 left_out.append({"path": entry.path})
         unreadable = [{"path": path} for path in listing.unread]
-        return Result(success=True, files=files, is_cut=listing.is_cut, left_out=left_out, unreadable=unreadable)
+        return CallResult(success=True, files=files, is_cut=listing.is_cut, left_out=left_out, unreadable=unreadable)
 
     def _target(self, entry: Entry, rule: Rule) -> Entry:
         """Return the target of a link if it is inside the folder and readable; else the entry itself."""
@@ -91,7 +91,7 @@ class Reader:
                 return self._files.stat(entry.path, rule)
         return entry
 
-    def _part(self, call: ReadCall, beginning: Content, deadline: Deadline) -> Result:
+    def _part(self, call: ReadCall, beginning: Content, deadline: Deadline) -> CallResult:
         """Return as many lines as fit, from `first_line` on, of a file that is too big to be read as a whole."""
         first, offset = max(1, call.first_line or 1), 0
         rule, to_skip = self._rules.reading(call, call.path), first - 1
@@ -115,7 +115,7 @@ class Reader:
             data = b"\n".join(data.split(b"\n")[: max(0, call.lines)])
         if b"\0" in data:
             raise _binary(call.path, beginning)
-        return Result(
+        return CallResult(
             success=True,
             content=data.decode(errors="replace"),
             size=found.size,

@@ -13,7 +13,7 @@ from typing import Any
 from artel.connector.errors import CallRefused, Deadline
 from artel.connector.file_reader import pattern_filter
 from artel.connector.rules import Rules
-from artel.contract.connector import Result, SearchCall
+from artel.contract.connector import CallResult, SearchCall
 from artel.paths.beneath import Beneath, Entry, Rule
 from artel.paths.errors import PathError
 
@@ -136,7 +136,7 @@ class Searcher:
         for matcher in list(self._running):
             matcher.stop()
 
-    def search(self, call: SearchCall, deadline: Deadline) -> Result:
+    def search(self, call: SearchCall, deadline: Deadline) -> CallResult:
         """Return the lines that match, file by file in the order of names."""
         if not call.query or len(call.query) > MAX_QUERY:
             raise CallRefused("failed", f"The query must have 1 to {MAX_QUERY} characters")
@@ -158,7 +158,7 @@ class Searcher:
                         break
         except OutOfTime:
             reason = "time"
-        return Result(
+        return CallResult(
             success=True, matches=matches[:most], files_searched=searched, is_cut=reason is not None, cut_by=reason
         )
 

@@ -13,7 +13,7 @@ from artel.connector.rules import Rules, WriteRule
 from artel.connector.state_folder import StateFolder
 from artel.connector.undo import Undo
 from artel.connector.undo_store import Change, UndoStore
-from artel.contract.connector import Call, DeleteCall, EditCall, Result, UndoCall, WriteCall, lost_for_good
+from artel.contract.connector import Call, CallResult, DeleteCall, EditCall, UndoCall, WriteCall, lost_for_good
 from artel.paths.beneath import Beneath
 from artel.paths.errors import FileChanged, FileMissing, PathError, WriteFailed
 from artel.paths.policy import Parts, split_path
@@ -67,7 +67,7 @@ class Writer:
         self._calls = calls
         self._undo_store = undo_store
 
-    def carry_out(self, call: WriteCall | EditCall | DeleteCall | UndoCall, deadline: Deadline) -> Result:
+    def carry_out(self, call: WriteCall | EditCall | DeleteCall | UndoCall, deadline: Deadline) -> CallResult:
         """Carry out a call at most once: a repeated one gets the same result again."""
         with self._state.change_lock():
             earlier = self._calls.find_result(call)
@@ -84,7 +84,7 @@ class Writer:
                 case UndoCall():
                     return self._undo(call, deadline)
 
-    def _edit(self, call: EditCall, deadline: Deadline) -> Result:
+    def _edit(self, call: EditCall, deadline: Deadline) -> CallResult:
         """Replace a text that occurs exactly once in a file."""
         content = self._files.read(call.path, self._rules.reading(call, call.path))
         if call.if_match is not None and call.if_match != content.sha256:
@@ -98,7 +98,7 @@ class Writer:
             raise CallRefused("not_unique", f"The text to replace occurs {count} times in {call.path}, not once")
         return self._replace(call, text.replace(call.old, call.new), content.sha256, deadline)
 
-    def _delete(self, call: DeleteCall, deadline: Deadline) -> Result:
+    def _delete(self, call: DeleteCall, deadline: Deadline) -> CallResult:
         """Delete a file that the user has approved to delete."""
         if call.approval is None:
             raise CallRefused("approval_needed", f"Deleting {call.path} needs the user's approval")
@@ -120,13 +120,13 @@ class Writer:
             self._record_change(call, parts, old, "")
             self._calls.record_start(call, "", parts)
 
-        def act() -> Result:
+        def act() -> CallResult:
             self._files.delete(call.path, rule.again, if_match=old.sha256 or None, before_delete=before_delete)
-            return Result(success=True)
+            return CallResult(success=True)
 
         return self._calls.carry_out(call, act)
 
-    def _undo(self, call: UndoCall, deadline: Deadline) -> Result:
+    def _undo(self, call: UndoCall, deadline: Deadline) -> CallResult:
         """Undo the changes of a turn."""
         path = None if call.path is None else "/".join(split_path(call.path))
         undo = Undo(self._files, self._undo_store, self._rules.restoring)
@@ -143,7 +143,7 @@ class Writer:
             outcome |= {"error": "There is nothing to undo", "code": "file_not_found"}
         elif failed:
             outcome |= {"error": "; ".join(failed), "code": "file_changed"}
-        return self._calls.record_result(call, Result(**outcome))
+        return self._calls.record_result(call, CallResult(**outcome))
 
     def _replace(
         self,
@@ -153,7 +153,7 @@ class Writer:
         deadline: Deadline,
         *,
         create_dirs: bool = False,
-    ) -> Result:
+    ) -> CallResult:
         """Check all rules, decide, and write a file."""
         path, data = call.path, content.encode()
         sha256 = hashlib.sha256(data).hexdigest()
@@ -173,7 +173,7 @@ class Writer:
             self._record_change(call, parts, old, sha256)
             self._calls.record_start(call, sha256, parts, temporary)
 
-        def act() -> Result:
+        def act() -> CallResult:
             written = self._files.write(
                 path,
                 data,
@@ -183,7 +183,7 @@ class Writer:
                 before_temporary=partial(self._calls.record_temporary, call, sha256),
                 before_replace=before_replace,
             )
-            return Result(
+            return CallResult(
                 success=True,
                 size=written.size,
                 sha256=written.sha256,
@@ -193,11 +193,11 @@ class Writer:
 
         return self._calls.carry_out(call, act)
 
-    def _unchanged(self, call: WriteCall | EditCall, sha256: str, rule: WriteRule) -> Result:
+    def _unchanged(self, call: WriteCall | EditCall, sha256: str, rule: WriteRule) -> CallResult:
         """Record and return that the file already has this content, without asking the user."""
         entry = self._files.stat(call.path, rule.again)
         self._calls.record_start(call, sha256, rule.names[-1])
-        result = Result(
+        result = CallResult(
             success=True,
             size=entry.size,
             sha256=sha256,

@@ -7,7 +7,7 @@ from typing import Any
 
 from artel.connector.errors import CallRefused
 from artel.connector.journal import Entry, Journal
-from artel.contract.connector import Call, Result
+from artel.contract.connector import Call, CallResult
 from artel.paths.beneath import Beneath
 from artel.paths.errors import FileMissing, PathError
 from artel.paths.policy import Parts
@@ -22,9 +22,9 @@ def fingerprint(call: Call) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def failed(error: PathError) -> Result:
+def failed(error: PathError) -> CallResult:
     """Return the result of a call that failed with an error of a path."""
-    return Result.model_validate({"success": False, "error": error.message, "code": error.code})
+    return CallResult.model_validate({"success": False, "error": error.message, "code": error.code})
 
 
 class IdempotentCalls:
@@ -41,7 +41,7 @@ class IdempotentCalls:
                 self._files.delete(path)
         self._journal.forget_temporary_files()
 
-    def find_result(self, call: Call) -> Result | None:
+    def find_result(self, call: Call) -> CallResult | None:
         """Return the result of a call that was carried out before; None if it was never started.
 
         Raise CallRefused with code `unknown` if it was started and its outcome can't be determined.
@@ -52,10 +52,10 @@ class IdempotentCalls:
         if entry.what != fingerprint(call):
             raise CallRefused("failed", "The id of this call was already used for another call")
         if entry.result is not None:
-            return Result(**entry.result)
+            return CallResult(**entry.result)
         if entry.sha256 is None or entry.sha256 != self._hash(entry.path):
             raise CallRefused("unknown", "It is unknown whether this was done before. Check, then decide.")
-        return self.record_result(call, Result(success=True, sha256=entry.sha256, **self._about(entry.path)))
+        return self.record_result(call, CallResult(success=True, sha256=entry.sha256, **self._about(entry.path)))
 
     def record_temporary(self, call: Call, sha256: str, parts: Parts, temporary: str) -> None:
         """Record the temporary file of a change before it is created."""
@@ -67,13 +67,13 @@ class IdempotentCalls:
         """Record that a change is made now; `sha256` is the hash of the file after it."""
         self._journal.record_start(_entry(call, sha256, parts), temporary and _beside(parts, temporary))
 
-    def record_result(self, call: Call, result: Result) -> Result:
+    def record_result(self, call: Call, result: CallResult) -> CallResult:
         """Record and return the result of a call; a full disk is ignored, since the change was made anyway."""
         with suppress(OSError):
             self._journal.record_result(call.call_id, result.model_dump(mode="json", exclude_none=True))
         return result
 
-    def carry_out(self, call: Call, act: Callable[[], Result]) -> Result:
+    def carry_out(self, call: Call, act: Callable[[], CallResult]) -> CallResult:
         """Run `act` and record its result, also a failure."""
         try:
             return self.record_result(call, act())

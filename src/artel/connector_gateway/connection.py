@@ -19,9 +19,9 @@ from artel.contract.connector import (
     DECIDED,
     AnswerLimit,
     Call,
+    CallResult,
     Decided,
     Hello,
-    Result,
     refusal,
     request,
 )
@@ -75,7 +75,7 @@ class ConnectorConnection:
         self._raising = asyncio.Lock()
         self._is_raised = False  # whether it holds one of the user's slots
         self._large_calls = 0
-        self._waiting: dict[str, tuple[AnswerLimit, asyncio.Future[Result]]] = {}
+        self._waiting: dict[str, tuple[AnswerLimit, asyncio.Future[CallResult]]] = {}
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
         self._abandoned: deque[tuple[str, AnswerLimit, float]] = deque(maxlen=MAX_ABANDONED)
         self._unsolicited = 0
@@ -89,7 +89,7 @@ class ConnectorConnection:
         call: Call,
         deadline: float,
         may_send: Callable[[], Awaitable[bool]] | None = None,
-    ) -> Result:
+    ) -> CallResult:
         """Return the connector's answer; `deadline` is in seconds of `time.monotonic()`.
 
         Raise NotSent if the call was not sent before the deadline or `may_send`, checked right before sending, returns
@@ -142,13 +142,13 @@ class ConnectorConnection:
             self._is_raised = False
             self._raised_limits.release(self.principal.user_id)
 
-    async def _exchange(self, method: str, call: Call, deadline: float) -> Result:
+    async def _exchange(self, method: str, call: Call, deadline: float) -> CallResult:
         """Send a call with the remaining time as its timeout, and wait for the answer."""
         left = deadline - time.monotonic()
         if left <= 0:
             raise NotSent
         timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
         limit = ANSWERS[method]
         self._waiting[call.call_id] = limit, future
         self._set_limit()
@@ -195,13 +195,13 @@ class ConnectorConnection:
     def _max_characters(self) -> int:
         return max((limit.characters for limit in self._limits), default=LARGE_CHARACTERS)
 
-    def _read(self, text: str, structure: int) -> tuple[dict[str, Any], Result]:
+    def _read(self, text: str, structure: int) -> tuple[dict[str, Any], CallResult]:
         """Return a parsed message and, if it answers a pending call, its result; thread-safe."""
         message = read_message(text, max(structure, LARGE_CHARACTERS))
         limit, _ = self._pending(message)
         return message, _result(message, limit if limit and len(text) <= limit.characters else None)
 
-    def _pending(self, message: dict[str, Any]) -> tuple[AnswerLimit | None, asyncio.Future[Result] | None]:
+    def _pending(self, message: dict[str, Any]) -> tuple[AnswerLimit | None, asyncio.Future[CallResult] | None]:
         """Return limit and future of the call that a message answers."""
         call_id = message.get("id")
         return self._waiting.get(call_id, (None, None)) if isinstance(call_id, str) else (None, None)
@@ -225,7 +225,7 @@ class ConnectorConnection:
             return refusal(message["id"], -32601, "A connector may only send workspace/decided.")
         return None
 
-    def _handle_answer(self, message: dict[str, Any], result: Result, size: int) -> dict[str, Any] | None:
+    def _handle_answer(self, message: dict[str, Any], result: CallResult, size: int) -> dict[str, Any] | None:
         call_id = message.get("id")
         _, future = self._pending(message)
         if future is None or future.done():  # too late, a duplicate, or made up
@@ -267,18 +267,18 @@ def _notification(method: str, params: BaseModel) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": method, "params": params.model_dump(mode="json")}
 
 
-def _result(message: dict[str, Any], limit: AnswerLimit | None) -> Result:
+def _result(message: dict[str, Any], limit: AnswerLimit | None) -> CallResult:
     """Return the result of a call; without a limit the message answers no pending call or is too large."""
     if "error" in message:
         error = message["error"]
         reason = str(error.get("message", ""))[:500] if isinstance(error, dict) else ""
-        return Result(success=False, code="failed", error=f"The connector failed: {reason or 'no reason given'}")
+        return CallResult(success=False, code="failed", error=f"The connector failed: {reason or 'no reason given'}")
     try:
         return limit.model.model_validate(message.get("result")) if limit else _NOT_UNDERSTOOD
     except ValidationError:
         return _NOT_UNDERSTOOD
 
 
-_NOT_UNDERSTOOD = Result(
+_NOT_UNDERSTOOD = CallResult(
     success=False, code="failed", error="The connector's answer was not understood. Check that it is up to date."
 )

@@ -18,7 +18,7 @@ from artel.connector_gateway.connection import ConnectionLost, NotSent, rejectio
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.relay_calls import RelayCall, RelayCallRepository, find_calls
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import ANSWERED, ANSWERS, CALLS, Call, Decided, Result
+from artel.contract.connector import ANSWERED, ANSWERS, CALLS, Call, CallResult, Decided
 from artel.db.engine import Database
 from artel.errors import ArtelError, DatabaseUnavailable
 from artel.ids import uuid7
@@ -70,7 +70,7 @@ class Relay:
         call: Call,
         seconds: float,
         connector: OnlineConnector | None = None,
-    ) -> Result:
+    ) -> CallResult:
         """Return the connector's answer; a failed result if it is offline, too late, or its answer was lost.
 
         Pass `connector` if it was just looked up.
@@ -85,7 +85,7 @@ class Relay:
             connector = None
             if target is None or sent_to not in (None, target.connector_id):
                 if sent_to is None:
-                    return Result(success=False, code="offline", error=_OFFLINE)
+                    return CallResult(success=False, code="offline", error=_OFFLINE)
                 await self._wait_for_reconnect(min(left, RECONNECT_SECONDS))
                 continue
             try:
@@ -145,7 +145,7 @@ class Relay:
 
     async def _send(
         self, principal: Principal, connector: OnlineConnector, method: str, call: Call, deadline: float
-    ) -> Result:
+    ) -> CallResult:
         connection = self._connections.of(principal, connector.project_id)
         if connection is not None and connection.connection_id == connector.line_id:
             return await connection.call(method, call, deadline)
@@ -155,7 +155,7 @@ class Relay:
 
     async def _send_through_process(
         self, principal: Principal, connector: OnlineConnector, method: str, call: Call, deadline: float
-    ) -> Result:
+    ) -> CallResult:
         """Store a call for the process that holds the connection, and poll for the answer."""
         left = deadline - time.monotonic()
         params = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))}).model_dump(mode="json")
@@ -270,13 +270,13 @@ def _deadline(relayed: RelayCall, call: Call) -> float:
     return time.monotonic() + min(left, call.timeout_ms / 1000)
 
 
-def _too_late(method: str, *, was_sent: bool) -> Result:
+def _too_late(method: str, *, was_sent: bool) -> CallResult:
     if not was_sent:
-        return Result(success=False, code="timed_out", error=_NOT_SENT)
+        return CallResult(success=False, code="timed_out", error=_NOT_SENT)
     if method in MUTATING_METHODS:
-        return Result(
+        return CallResult(
             success=False,
             code="unknown",
             error="The user's machine did not answer in time. It may have been done or not: check before you retry.",
         )
-    return Result(success=False, code="timed_out", error="The user's machine did not answer in time. Try again.")
+    return CallResult(success=False, code="timed_out", error="The user's machine did not answer in time. Try again.")

@@ -10,7 +10,7 @@ from artel.auth.principal import Principal
 from artel.connector_gateway.relay import Relay
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.approvals import NewUndo, UndoneFile
-from artel.contract.connector import Result, UndoCall
+from artel.contract.connector import CallResult, UndoCall
 from artel.db.engine import Database
 from artel.db.lease import current_epoch
 from artel.errors import ArtelError, ConnectorUnreachable, UndoRefused
@@ -85,13 +85,13 @@ def _record(connection: Connection, principal: Principal, project_id: int, call_
     return _Sent(row, connector, current_epoch(connection, principal, project_id))
 
 
-def _recorded_files(result: Result) -> list[dict[str, str]]:
+def _recorded_files(result: CallResult) -> list[dict[str, str]]:
     """Return path and outcome of the first files, cut to a bounded size."""
     files = result.more.get("files", [])[:MAX_FILES]
     return [{name: storable(file[name])[:MAX_PATH] for name in ("path", "outcome")} for file in files]
 
 
-def _undone(result: Result) -> list[UndoneFile]:
+def _undone(result: CallResult) -> list[UndoneFile]:
     files = [UndoneFile(**file) for file in result.more.get("files", ())]
     if any(file.outcome in _PUT_BACK for file in files):
         return files

@@ -91,7 +91,7 @@ class Welcome(_Message):
     ping_seconds: float = PING_SECONDS
 
 
-class Approval(_Message):
+class CallApproval(_Message):
     """The user's approval of exactly this call, in the browser or through the API.
 
     The hashes are of the file that the user was shown ("" if there was none) and of its new content.
@@ -116,7 +116,7 @@ class Call(_Message):
     timeout_ms: int = Field(gt=0)  # counted from receipt
     turn_id: str = ""
     agent: str = ""
-    approval: Approval | None = None
+    approval: CallApproval | None = None
     # The project's rules for this tool. The server checks the requested path, the connector also the resolved one.
     # Connectors that don't know these fields ignore them.
     allowed_paths: Globs = []
@@ -208,7 +208,7 @@ CALLS: dict[str, type[Call]] = {
 }
 
 
-class Result(_Message):
+class CallResult(_Message):
     """Result of a call. Further fields depend on the method; a failed call has `error` and `code`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -265,7 +265,7 @@ class UndoneEntry(TypedDict):
     outcome: Literal["restored", "removed", "changed_since", "not_kept", "failed"]
 
 
-class Answer(Result):
+class CallAnswer(CallResult):
     """A connector's result as the server parses it: known fields of bounded size. Any result may be `asks`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -289,7 +289,7 @@ class Answer(Result):
         return self
 
 
-class ReadAnswer(Answer):
+class ReadAnswer(CallAnswer):
     """Content of a file or of some of its lines."""
 
     needed = "content"
@@ -304,7 +304,7 @@ class ReadAnswer(Answer):
     is_binary: bool | None = None
 
 
-class StatAnswer(Answer):
+class StatAnswer(CallAnswer):
     """Description of a path."""
 
     path: _Path | None = None
@@ -314,7 +314,7 @@ class StatAnswer(Answer):
     sha256: _Line | None = None
 
 
-class ListAnswer(Answer):
+class ListAnswer(CallAnswer):
     """Entries of a folder."""
 
     needed = "files"
@@ -325,7 +325,7 @@ class ListAnswer(Answer):
     unreadable: Annotated[list[PathEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
 
 
-class SearchAnswer(Answer):
+class SearchAnswer(CallAnswer):
     """Matching lines."""
 
     needed = "matches"
@@ -336,7 +336,7 @@ class SearchAnswer(Answer):
     cut_by: _Line | None = None
 
 
-class WriteAnswer(Answer):
+class WriteAnswer(CallAnswer):
     """A file that was written, edited or deleted; `unchanged` if it already had this content."""
 
     size: _Number | None = None
@@ -346,7 +346,7 @@ class WriteAnswer(Answer):
     unchanged: bool | None = None
 
 
-class RunAnswer(Answer):
+class RunAnswer(CallAnswer):
     """Output of a command."""
 
     name: _Line | None = None
@@ -355,7 +355,7 @@ class RunAnswer(Answer):
     exit_code: _Number | None = None
 
 
-class UndoAnswer(Answer):
+class UndoAnswer(CallAnswer):
     """Result of an undo per file."""
 
     files: Annotated[list[UndoneEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
@@ -365,7 +365,7 @@ class UndoAnswer(Answer):
 class AnswerLimit:
     """Limits of a method's result: its model, its length, and its length outside of strings."""
 
-    model: type[Answer]
+    model: type[CallAnswer]
     characters: int = 512_000
     structure: int = 10_000  # brackets, commas, numbers: they become objects in memory
 

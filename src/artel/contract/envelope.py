@@ -69,7 +69,7 @@ class Requirements(Part):
     capabilities: tuple[Name, ...] = ()
 
 
-class Limits(Part):
+class CommandLimits(Part):
     """Cost and time limits of a command."""
 
     cost_usd: Dollars | None = None
@@ -82,7 +82,7 @@ class CommandContext(Part):
     process_id: str | None = None
     step: str | None = None
     parent_task_id: str | None = None
-    limits: Limits | None = None
+    limits: CommandLimits | None = None
 
 
 class RetryPolicy(Part):
@@ -113,7 +113,7 @@ class Metrics(Part):
     cost_usd: Dollars = 0
 
 
-class Result(Part):
+class CommandResult(Part):
     """The result of a successful command."""
 
     status: Literal["SUCCESS"] = "SUCCESS"
@@ -155,12 +155,12 @@ class Control(Part):
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-Data = Command | Result | Error | Event | Control
+Data = Command | CommandResult | Error | Event | Control
 
 _DATA: Mapping[MessageType, type[Data]] = MappingProxyType(
     {
         "ai.team.command": Command,
-        "ai.team.result": Result,
+        "ai.team.result": CommandResult,
         "ai.team.error": Error,
         "ai.team.event": Event,
         "ai.team.control": Control,

@@ -14,7 +14,7 @@ from artel.approvals.transactions import use
 from artel.auth.principal import Principal
 from artel.connector_gateway.relay import MUTATING_METHODS
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import CALLS, Approval, Call, Result
+from artel.contract.connector import CALLS, Call, CallApproval, CallResult
 from artel.contract.http import Agent
 from artel.db.attempts import patiently
 from artel.errors import ArtelError
@@ -117,7 +117,7 @@ class RunFiles:
 
     async def call_connector(
         self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None
-    ) -> Result:
+    ) -> CallResult:
         """Return the result of a call to the user's connector; log the call and its end exactly once."""
         call_id = secrets.token_hex(16)
         approved = approval.approval_id if approval else None
@@ -137,16 +137,16 @@ class RunFiles:
 
     async def _send_call(
         self, row: ToolCallRow, method: str, params: Mapping[str, Any], approval: Decision | None
-    ) -> Result:
+    ) -> CallResult:
         space = self._space
         rules = (await self.policy()).paths(row.tool)
         try:
             call = self._call(row.id, method, {**params, **rules, "approval": _approval(approval)})
         except ValidationError as wrong:
-            return Result(success=False, code="failed", error=f"It was not sent: {_first(wrong)}. Correct it.")
+            return CallResult(success=False, code="failed", error=f"It was not sent: {_first(wrong)}. Correct it.")
         sent = await self._services.database.run(_send, space.principal, row)
         if not sent.is_allowed:
-            return Result(success=False, code="refused", error="The approval was used before. Ask again.")
+            return CallResult(success=False, code="refused", error="The approval was used before. Ask again.")
         is_run = method == "workspace/run"
         timeout = RUN_SECONDS if is_run else CALL_SECONDS
         response = self._services.relay.call(space.principal, space.project_id, method, call, timeout, sent.serving)
@@ -168,7 +168,7 @@ class RunFiles:
             }
         )
 
-    async def _with_keep_alive(self, call: Coroutine[Any, Any, Result]) -> Result:
+    async def _with_keep_alive(self, call: Coroutine[Any, Any, CallResult]) -> CallResult:
         """Await a long call, and reset the progress timeout of the run meanwhile."""
         keep_alive = asyncio.ensure_future(self._keep_alive())
         try:
@@ -220,8 +220,8 @@ def _first(invalid: ValidationError) -> str:
     return f"{field[:100]}: {wrong['msg'][:200]}"
 
 
-def _approval(given: Decision | None) -> Approval | None:
+def _approval(given: Decision | None) -> CallApproval | None:
     if given is None:
         return None
     holds: Any = given.holds if given.holds in ("once", "session", "always") else "once"
-    return Approval(id=given.approval_id, holds=holds, old_sha256=given.old_sha256, new_sha256=given.new_sha256)
+    return CallApproval(id=given.approval_id, holds=holds, old_sha256=given.old_sha256, new_sha256=given.new_sha256)

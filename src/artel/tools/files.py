@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 from artel.brain.brain import ToolSchema
 from artel.contract.approvals import ToolDetails
-from artel.contract.connector import Result, lost_for_good
+from artel.contract.connector import CallResult, lost_for_good
 from artel.paths.errors import PathError
 from artel.paths.policy import MAX_PATH_BYTES, is_protected, split_path
 from artel.tools.consent import Decision, NeedsApproval, Question
@@ -50,7 +50,7 @@ class Files(Protocol):
 
     async def call_connector(
         self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None
-    ) -> Result:
+    ) -> CallResult:
         """Return the connector's answer; a failed result if it is offline, too late, or refuses."""
 
     async def file_state(self, path: str) -> FileState:
@@ -105,7 +105,7 @@ class FileTool(AskingTool):
         """Return the parameters for the connector."""
         return dict(arguments)
 
-    def on_success(self, arguments: Mapping[str, Any], result: Result) -> None:
+    def on_success(self, arguments: Mapping[str, Any], result: CallResult) -> None:
         """Handle the result of a successful call."""
 
 
@@ -128,7 +128,7 @@ class ReadFile(FileTool):
         """Return the parameters with integers: a model may write 5.0."""
         return {name: value if isinstance(value, str) else int(value) for name, value in arguments.items()}
 
-    def on_success(self, arguments: Mapping[str, Any], result: Result) -> None:
+    def on_success(self, arguments: Mapping[str, Any], result: CallResult) -> None:
         """Remember the file's hash, so that a later write fails if the file has changed."""
         self._files.remember_hash(arguments["path"], result.more.get("sha256"))
 
@@ -200,7 +200,7 @@ class ChangingTool(FileTool):
             if_match = approval.old_sha256
         return {**arguments, **({} if if_match is None else {"if_match": if_match})}
 
-    def on_success(self, arguments: Mapping[str, Any], result: Result) -> None:
+    def on_success(self, arguments: Mapping[str, Any], result: CallResult) -> None:
         """Remember the hash of the written file."""
         self._files.remember_hash(arguments["path"], result.more.get("sha256"))
 

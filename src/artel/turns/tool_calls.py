@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, not_, or_
 
 from artel.auth.principal import Principal
-from artel.contract.connector import Result
+from artel.contract.connector import CallResult
 from artel.db.tables import tool_calls
 from artel.db.tenant import TenantRepository
 from artel.errors import SessionNotFound
@@ -133,7 +133,7 @@ def list_calls(
     return calls.page(project_id, session_id, limit, offset), calls.count(project_id, session_id)
 
 
-def status_of(result: Result) -> str:
+def status_of(result: CallResult) -> str:
     """Return the status to store for a connector's result."""
     if result.success and result.more.get("unchanged"):
         return "unchanged"

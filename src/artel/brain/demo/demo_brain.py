@@ -9,8 +9,8 @@ from artel.brain.brain import Completion, Message, Request, TokenSink, ToolCall,
 from artel.brain.demo.chat import find_sum, reply, summary
 from artel.brain.demo.plans import structured_answer
 from artel.brain.demo.review import Review
-from artel.brain.demo.user_words import Conversation, missing_tool, parse_conversation, wanted_call
-from artel.brain.demo.work import Work
+from artel.brain.demo.user_words import DemoConversation, missing_tool, parse_conversation, wanted_call
+from artel.brain.demo.work import TaskScript
 
 MODEL = "demo"
 BYTES_PER_TOKEN = 4
@@ -57,17 +57,17 @@ class DemoBrain:
             await asyncio.sleep(self._pause)
 
 
-def _script(conversation: Conversation, request: Request) -> Review | Work | None:
+def _script(conversation: DemoConversation, request: Request) -> Review | TaskScript | None:
     """Return the script for a request that takes several tool calls, or None."""
     tools = frozenset(tool.name for tool in request.tools)
     review = Review.wanted(conversation.last, tools)
     if review is not None or not conversation.is_part:
         return review
     is_plain = wanted_call(conversation.last, request.tools, "") or missing_tool(conversation.last, request.tools)
-    return None if is_plain or find_sum(conversation.last) else Work(conversation.last, tools)
+    return None if is_plain or find_sum(conversation.last) else TaskScript(conversation.last, tools)
 
 
-def _next_call(script: Review | Work | None, conversation: Conversation, request: Request) -> ToolCall | None:
+def _next_call(script: Review | TaskScript | None, conversation: DemoConversation, request: Request) -> ToolCall | None:
     """Return the next tool call, if any: the script's, or the one that the user's last message asks for."""
     number = sum(len(message.tool_calls) for message in request.messages) + 1
     if script is not None:
@@ -78,7 +78,7 @@ def _next_call(script: Review | Work | None, conversation: Conversation, request
     return wanted_call(conversation.last, request.tools, f"call_demo_{number}")
 
 
-def _text(conversation: Conversation, request: Request) -> str:
+def _text(conversation: DemoConversation, request: Request) -> str:
     results = _fresh_results(request.messages)
     return summary(request.messages, results) if results else reply(conversation.messages, request.tools)
 

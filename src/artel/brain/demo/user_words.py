@@ -35,7 +35,7 @@ _FILE_NAME = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class DemoConversation:
     """A conversation whose user messages hold only the user's own words."""
 
     messages: tuple[Message, ...]
@@ -49,11 +49,11 @@ class Conversation:
         return language_of(self.last)
 
 
-def parse_conversation(messages: Sequence[Message]) -> Conversation:
+def parse_conversation(messages: Sequence[Message]) -> DemoConversation:
     """Return the conversation with only the user's own words in user messages."""
     last = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
     text = messages[last].content if last >= 0 else ""
-    return Conversation(
+    return DemoConversation(
         tuple(
             replace(message, content=user_words(message.content)) if message.role == "user" else message
             for message in messages

@@ -148,7 +148,7 @@ _SAVED: dict[Language, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TaskScript:
     """A script that writes one file for a task and shows it."""
 
     task: str
