@@ -167,7 +167,7 @@ class Container:
             self.signals.on("agents", self.host.agents_changed)
         self.signals.on("session", self.turn_waiters.session_changed)
         _send_hints(services, self.host)
-        self.space_rpc = SpaceRpc(self.database, services, self.spaces)
+        self.space_rpc = SpaceRpc(self.database, self.spaces)
         self.project_rules = ProjectRules(
             max_projects=settings.max_projects_per_user,
             max_agents=settings.max_agents_per_project,

@@ -122,7 +122,7 @@ async def test_a_reset_makes_collections_again_keeps_memories_and_begins_the_upt
     space._began -= 1000
     before = space.get_metrics()
 
-    await reset_space(space.services, space)
+    await reset_space(space)
     await indexed(container)
 
     assert await index.count(collection) == 1

@@ -12,7 +12,7 @@ from artel.errors import ProjectNotFound, SpaceUnavailable
 from artel.logs import get_logger
 from artel.projects.transactions import ProjectRules, create_project
 from artel.spaces.leases import owner_of_project
-from artel.spaces.resets import Initiator, audited_reset
+from artel.spaces.operations import Initiator, audited_reset
 from artel.spaces.services import SpaceServices
 from artel.spaces.space_rpc import SpaceRpc
 from artel.spaces.spaces import Spaces

@@ -19,11 +19,9 @@ from artel.logs import get_logger
 from artel.runs.direct_turn import DirectTurn
 from artel.sessions.message_repository import MessageRepository
 from artel.spaces import leases
-from artel.spaces.alert_watch import AlertWatch
-from artel.spaces.approval_clock import ApprovalClock
 from artel.spaces.leases import SpaceElsewhere, Work
-from artel.spaces.operations import reset_space
-from artel.spaces.resets import audited_reset
+from artel.spaces.operations import audited_reset, reset_space
+from artel.spaces.periodic_checks import check_approvals, check_space
 from artel.spaces.services import SpaceServices
 from artel.spaces.space_rpc import SpaceRpc
 from artel.spaces.spaces import Spaces
@@ -91,8 +89,6 @@ class Host:
         self._renewed = time.monotonic()
         self._ended_before: set[str] = set()
         self._rpc: SpaceRpc | None = None
-        self._watch = AlertWatch(services)
-        self._clock = ApprovalClock(services)
         spaces.recover = self._recover
 
     @property
@@ -352,19 +348,19 @@ class Host:
     async def _look_around(self) -> None:
         if self._host_id is not None and self._rpc is not None:
             await self._rpc.answer_others(self._host_id)
-        await self._clock.check()
+        await check_approvals(self._services)
         for work in await self._services.database.read(leases.find_work, self._host_id):
             self._look(work)
         await self._stop_ended()
         for space in self._spaces.all:
-            await self._watch.check(space)
+            await check_space(space)
             if space.take_repair():
                 await self._repair(space)
         await self._end_idle_spaces()
 
     async def _repair(self, space: WorkerSpace) -> None:
         """Reset a space whose agents all fail."""
-        reset = partial(reset_space, self._services, space)
+        reset = partial(reset_space, space)
         try:
             await audited_reset(self._services.database, space.principal, space.project_id, "system", reset)
         except (ArtelError, LeaseLost) as failure:
@@ -423,10 +419,8 @@ class Host:
         for space in self._spaces.all:
             self._spaces.drop(space.project_id)
 
-    def _recover(self, principal: Principal, lease: Lease) -> "asyncio.Future[None]":
-        return asyncio.ensure_future(self._recover_space(principal, lease))
-
-    async def _recover_space(self, principal: Principal, lease: Lease) -> None:
+    async def _recover(self, principal: Principal, lease: Lease) -> None:
+        """Fail the turns that the last owner of a space left running."""
         left = await self._services.database.read(leases.running_turns, lease.project_id)
         await _fail_interrupted(self._services, left, lease)
         log.info("space_taken_over", user_id=principal.user_id, project_id=lease.project_id, epoch=lease.epoch)

@@ -255,19 +255,16 @@ class AgentBus:
             entry = agent.waiting.popleft()
             agent.running[entry.task_id] = entry
             entry.granted.set_result(None)
-        self._note_status(agent_id, agent)
+        status = agent.figures.status(len(agent.running), agent.limit)
+        if status is not agent.status:
+            before, agent.status = agent.status, status
+            self._status_changed(agent_id, before, status)
         if not agent.running:
             agent.idle.set()
 
     def _renewed(self, agent_id: int, agent: _Agent) -> None:
         if agent.renewal is not None and self._agents.get(agent_id) is agent:
             self.register(agent_id, agent.renewal.limit)
-
-    def _note_status(self, agent_id: int, agent: _Agent) -> None:
-        status = agent.figures.status(len(agent.running), agent.limit)
-        if status is not agent.status:
-            before, agent.status = agent.status, status
-            self._status_changed(agent_id, before, status)
 
 
 class Slot:

@@ -15,7 +15,6 @@ from artel.db.dialect import insert_into
 from artel.db.tables import approvals, hosts, projects, sessions, space_calls, spaces, turns
 from artel.db.tx import Lease
 from artel.errors import ProjectNotFound
-from artel.spaces.space_calls import SpaceCall
 
 MAX_WORK = 1_000
 WARN_ONLY_LONGER_SECONDS = 90  # shorter approvals get no warning
@@ -41,6 +40,17 @@ class Work:
     user_id: int
     project_id: int
     session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceCall:
+    """A call to a worker space that another process runs."""
+
+    id: str
+    user_id: int
+    project_id: int
+    operation: str
+    agent_id: int | None
 
 
 def renew_host(connection: Connection, host_id: str, lease_seconds: float) -> None:

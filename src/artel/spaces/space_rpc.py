@@ -5,14 +5,13 @@ from typing import Any
 from artel.auth.principal import Principal
 from artel.db.engine import Database
 from artel.db.lease import LeaseLost
+from artel.db.tables import space_calls
 from artel.errors import ArtelError, Kind, SpaceUnavailable
 from artel.ids import uuid7
-from artel.remote_calls import NoAnswer, RemoteCalls
+from artel.remote_calls import CallRepository, NoAnswer, RemoteCalls
 from artel.spaces import leases
-from artel.spaces.leases import SpaceElsewhere
+from artel.spaces.leases import SpaceCall, SpaceElsewhere
 from artel.spaces.operations import carry_out
-from artel.spaces.services import SpaceServices
-from artel.spaces.space_calls import SpaceCall, SpaceCallRepository
 from artel.spaces.spaces import Spaces
 
 ANSWER_SECONDS = 10.0
@@ -20,6 +19,12 @@ SLOW_SECONDS = 45.0  # deregistering waits until the agent's tasks are drained
 _SLOW = frozenset({"deregister", "remove", "clean_up", "reset"})
 
 Json = dict[str, Any]
+
+
+class SpaceCallRepository(CallRepository):
+    """Calls to the worker spaces of one user."""
+
+    table = space_calls
 
 
 class SpaceRefused(ArtelError):
@@ -34,10 +39,9 @@ class SpaceRefused(ArtelError):
 class SpaceRpc:
     """Calls a worker space directly if this process runs it, else through the database."""
 
-    def __init__(self, database: Database, services: SpaceServices, spaces: Spaces | None) -> None:
+    def __init__(self, database: Database, spaces: Spaces | None) -> None:
         """Create the caller; `spaces` is None in a process that runs no spaces."""
         self._database = database
-        self._services = services
         self._spaces = spaces
         self._calls: RemoteCalls[SpaceCall] = RemoteCalls(database, SpaceCallRepository)
 
@@ -45,7 +49,7 @@ class SpaceRpc:
         """Call an operation of the project's worker space and return its result."""
         if self._spaces is not None:
             try:
-                return await carry_out(self._spaces, self._services, principal, project_id, operation, agent_id)
+                return await carry_out(self._spaces, principal, project_id, operation, agent_id or 0)
             except SpaceElsewhere:
                 pass
             except LeaseLost:
@@ -77,9 +81,7 @@ class SpaceRpc:
         principal = Principal(call.user_id)
         try:
             assert self._spaces is not None  # noqa: S101 - only hosts answer
-            result = await carry_out(
-                self._spaces, self._services, principal, call.project_id, call.operation, call.agent_id
-            )
+            result = await carry_out(self._spaces, principal, call.project_id, call.operation, call.agent_id or 0)
             answer: Json = {"result": result}
         except (SpaceElsewhere, LeaseLost):
             return  # another process responds

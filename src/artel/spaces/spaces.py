@@ -1,7 +1,7 @@
 """The worker spaces of this process; each is created once, even by concurrent requests."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from artel.auth.principal import Principal
 from artel.brain import prices
@@ -26,7 +26,7 @@ class Spaces:
         self._making: dict[tuple[int, int], asyncio.Task[WorkerSpace]] = {}
         self._ending: dict[int, asyncio.Task[None]] = {}
         self._loading: asyncio.Task[None] | None = None
-        self.recover: Callable[[Principal, Lease], asyncio.Future[None]] | None = None
+        self.recover: Callable[[Principal, Lease], Awaitable[None]] | None = None
 
     @property
     def all(self) -> list[WorkerSpace]:

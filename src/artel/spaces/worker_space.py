@@ -15,6 +15,7 @@ from artel.agent_memory.repository import NewMemory, StoredMemory
 from artel.agents import transactions as agent_rows
 from artel.auth.principal import Principal
 from artel.contract.http import Agent
+from artel.contract.spaces import SpaceSample, SpaceState
 from artel.db.tx import Lease
 from artel.errors import AgentNotFound, ArtelError, DatabaseUnavailable, TaskStopped
 from artel.logs import get_logger
@@ -45,35 +46,6 @@ class SpaceClosed(Exception):
     """The worker space was shut down while a task waited in it; the task runs in the next one."""
 
     is_agents_fault = False
-
-
-@dataclass(frozen=True, slots=True)
-class SpaceMetrics:
-    """Metrics of a worker space (UWS-25) and of its chat (CHT-06.4)."""
-
-    user_id: int
-    project_id: int
-    active_agents: int
-    cache_size: int
-    queued_tasks: int
-    active_tasks: int
-    total_tasks_processed: int
-    uptime: float
-    is_healthy: bool
-    direct_calls_count: int
-    orchestrated_calls_count: int
-    direct_average_ms: float
-    orchestrated_average_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Metrics at one moment, for the dashboard."""
-
-    at: datetime
-    active_tasks: int
-    queued_tasks: int
-    total_tasks_processed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +80,12 @@ class WorkerSpace:
         self.cache = AgentCache(
             self.user_prefix, self._load, services.shared_cache, max_size=services.settings.agent_cache_size
         )
-        self.samples: deque[Sample] = deque(maxlen=SAMPLES)
+        self.samples: deque[SpaceSample] = deque(maxlen=SAMPLES)
         self.hung: dict[int, str] = {}
         self._names: dict[int, str] = {}  # of the agents that the project has
         self._unable_since: float | None = None
         self.closed = False
-        self.open_alerts: dict[tuple[str, str], Finding] | None = None  # None: not looked up yet
+        self.open_alerts: set[tuple[str, str]] | None = None  # None: not looked up yet
         self._began = self._used = time.monotonic()
         self.cache.config_version = config_version
         self.accepts_tasks = True  # False: what waits is left to whoever runs the space next
@@ -304,11 +276,12 @@ class WorkerSpace:
 
     # Monitoring
 
-    def get_metrics(self) -> SpaceMetrics:
-        """Return the metrics of this space."""
-        return SpaceMetrics(
+    def get_metrics(self) -> SpaceState:
+        """Return the metrics of this space (UWS-25) and of its chat (CHT-06.4)."""
+        return SpaceState(
             user_id=self.principal.user_id,
             project_id=self.project_id,
+            user_prefix=self.user_prefix,
             active_agents=len(self.bus.registered),
             cache_size=len(self.cache),
             queued_tasks=self.bus.queued_tasks,
@@ -320,6 +293,7 @@ class WorkerSpace:
             orchestrated_calls_count=self.figures.orchestrated.count,
             direct_average_ms=self.figures.direct.average_ms,
             orchestrated_average_ms=self.figures.orchestrated.average_ms,
+            history=list(self.samples),
         )
 
     async def health(self) -> tuple[Health, list[Finding]]:
@@ -353,9 +327,13 @@ class WorkerSpace:
         """Store a sample of the metrics, unless the last one is younger than `seconds`."""
         if self.samples and (datetime.now(UTC) - self.samples[-1].at).total_seconds() < seconds:
             return
-        metrics = self.get_metrics()
         self.samples.append(
-            Sample(datetime.now(UTC), metrics.active_tasks, metrics.queued_tasks, metrics.total_tasks_processed)
+            SpaceSample(
+                at=datetime.now(UTC),
+                active_tasks=self.bus.active_tasks,
+                queued_tasks=self.bus.queued_tasks,
+                total_tasks_processed=self.bus.total_processed(),
+            )
         )
 
     def _is_unable(self) -> bool:

@@ -1,0 +1,73 @@
+"""Checks that a host makes periodically: approvals that expire, and alerts of worker spaces."""
+
+from datetime import UTC, datetime, timedelta
+
+from artel.alerts.transactions import open_alerts, raise_alert, resolve_alert
+from artel.approvals.transactions import WARN_SECONDS, expire, warn
+from artel.auth.principal import Principal
+from artel.contract.spaces import Alert
+from artel.errors import ApprovalDecided, ApprovalNotFound, ArtelError
+from artel.ids import uuid7
+from artel.logs import get_logger
+from artel.spaces import leases
+from artel.spaces.services import SpaceServices
+from artel.spaces.worker_space import Finding, WorkerSpace
+
+QUIET_SECONDS = 60.0  # spaces idle for longer are skipped
+SAMPLE_SECONDS = 30.0
+
+log = get_logger(__name__)
+
+
+async def check_approvals(services: SpaceServices) -> None:
+    """Warn a minute before an approval expires, and resume the run when it has expired."""
+    now = datetime.now(UTC)
+    soon = now + timedelta(seconds=WARN_SECONDS)
+    for due in await services.database.read(leases.due_approvals, now, soon):
+        database = services.database.of(Principal(due.user_id))
+        try:
+            if due.expires_at <= now:
+                await database.run(expire, due.approval_id)
+                log.info("approval_expired", approval_id=due.approval_id, session_id=due.session_id)
+            else:
+                await database.run(warn, due.approval_id)
+        except (ApprovalDecided, ApprovalNotFound):  # decided in the meantime
+            continue
+        except ArtelError as failure:  # one failure must not block the others
+            log.warning("approval_not_ended", approval_id=due.approval_id, reason=failure.detail)
+
+
+async def check_space(space: WorkerSpace) -> None:
+    """Raise alerts for the current findings about a space, and resolve the others."""
+    if space.idle_seconds > QUIET_SECONDS and not space.open_alerts:
+        return
+    space.sample_every(SAMPLE_SECONDS)
+    findings = {(finding.kind, finding.subject): finding for finding in space.findings()}
+    try:
+        if space.open_alerts is None:
+            space.open_alerts = set(await space.services.database.read(open_alerts, space.principal, space.project_id))
+        for key in findings.keys() - space.open_alerts:
+            await _raise(space, findings[key])
+            space.open_alerts.add(key)
+        for kind, subject in space.open_alerts - findings.keys():
+            database = space.services.database.of(space.principal)
+            if await database.run(resolve_alert, space.project_id, kind, subject):
+                log.info("alert_resolved", kind=kind, project_id=space.project_id)
+            space.open_alerts.remove((kind, subject))
+    except ArtelError as failure:  # the project was deleted, or the database is unavailable: try again later
+        log.info("alerts_not_written", project_id=space.project_id, reason=failure.detail)
+
+
+async def _raise(space: WorkerSpace, finding: Finding) -> None:
+    alert = Alert(
+        id=uuid7(),
+        project_id=space.project_id,
+        kind=finding.kind,
+        severity=finding.severity,
+        message=finding.message,
+        raised_at=datetime.now(UTC),
+        resolved_at=None,
+    )
+    if await space.services.database.of(space.principal).run(raise_alert, alert, finding.subject):
+        log.warning("alert_raised", kind=finding.kind, project_id=space.project_id, message=finding.message)
+        space.services.figures.alerted(finding.kind)
