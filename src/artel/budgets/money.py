@@ -18,3 +18,8 @@ def micros_or_none(dollars: float | None) -> int | None:
 def dollars(amount: int) -> float:
     """Return an amount in dollars, for users and the API."""
     return amount / MICROS
+
+
+def dollars_or_none(amount: int | None) -> float | None:
+    """Return an amount in dollars; None if it is unknown."""
+    return None if amount is None else dollars(amount)

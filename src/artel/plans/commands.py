@@ -1,6 +1,6 @@
-"""What users do with workflows: decide about plans, ask again, cancel, retry. Each function is one transaction."""
+"""Transactions for what users do with workflows: list them, decide about plans, ask again, retry."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
@@ -35,14 +35,9 @@ from artel.turns.turn import Mode, Turn, TurnStatus
 
 @kill_points.transaction("plan.decide")
 def decide_plan(
-    tx: Tx,
-    approval_id: str,
-    decision: str,
-    feedback: str,
-    instruction: str,
-    changes: Sequence[TaskChange],
+    tx: Tx, approval_id: str, decision: str, feedback: str, instruction: str, changes: Sequence[TaskChange]
 ) -> Approval:
-    """Take the user's decision about a plan, with what they change of it; a plan that can't be run is refused."""
+    """Store the user's decision about a plan, and their changes of it; raise PlanNotPossible if it can't be run."""
     approval = ApprovalRepository(tx).get(approval_id)
     decided = approvals.decide(tx, approval_id, decision, feedback, "once")
     workflow = WorkflowRepository(tx).get(approval.arguments["workflow_id"])
@@ -78,9 +73,9 @@ def _change(tx: Tx, workflow: Workflow, changes: Sequence[TaskChange]) -> None:
 
 
 def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Sequence[str]) -> TaskGraph:
-    """Return a plan as the user wants it; raise PlanNotPossible with what is wrong with that.
+    """Return a plan with the user's changes; raise PlanNotPossible with the reasons if it can't be run.
 
-    What depended on a task that is dropped depends on what that depended on.
+    The dependants of a dropped task depend on its dependencies instead.
     """
     tasks = dict(graph.tasks)
     unknown = [change.id for change in changes if change.id not in tasks]
@@ -99,8 +94,12 @@ def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Seque
             tasks[change.id] = replace(
                 task, agent=change.agent or task.agent, description=change.description or task.description
             )
+    return _checked(tasks.values(), agents)
+
+
+def _checked(tasks: Iterable[PlannedTask], agents: Sequence[str]) -> TaskGraph:
     try:
-        return TaskGraph.checked(list(tasks.values()), agents)
+        return TaskGraph.checked(list(tasks), agents)
     except PlanInvalid as invalid:
         raise PlanNotPossible(" ".join(invalid.problems)) from None
 
@@ -108,12 +107,12 @@ def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Seque
 def _without(task: PlannedTask, gone: PlannedTask) -> PlannedTask:
     if gone.id not in task.depends_on:
         return task
-    needed = [one for one in task.depends_on if one != gone.id]
+    needed = [task_id for task_id in task.depends_on if task_id != gone.id]
     return replace(task, depends_on=tuple(dict.fromkeys([*needed, *gone.depends_on])))
 
 
 def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *, is_demo: bool) -> Approval:
-    """Ask once more about a plan that nobody decided about in time: at today's price, without planning again."""
+    """Ask again about a plan whose approval has expired, with a new estimate but without planning again."""
     rows = ApprovalRepository(tx)
     expired = rows.get(approval_id)
     if expired.kind == "budget":
@@ -129,11 +128,7 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
     turn = _new_turn(tx, workflow, turn_id, log.first, TurnStatus.WAITING)
     tasks = TaskRepository(tx).of(workflow.id)
     agents = list(get_project(tx.connection, tx.principal, workflow.project_id).team)
-    graph = TaskGraph.of(tasks)
-    try:
-        TaskGraph.checked(list(graph.tasks.values()), [agent.name for agent in agents])
-    except PlanInvalid as invalid:
-        raise PlanNotPossible(" ".join(invalid.problems)) from None
+    graph = _checked(TaskGraph.of(tasks).tasks.values(), [agent.name for agent in agents])
     statistics = agent_statistics(tx.connection, tx.principal, workflow.project_id, agents, is_demo=is_demo)
     messages = MessageRepository(tx).conversation(workflow.session_id, turn.number, MAX_HISTORY_MESSAGES)
     pricing = Pricing(agents, statistics, planner_model, is_demo=is_demo)
@@ -143,7 +138,7 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
     short = shortage(tx.connection, tx.principal, workflow, estimate.high_micros - workflow.spent_micros)
     if short is not None:
         short.refuse_if_used_up()
-    asked = plan_approval(
+    approval = plan_approval(
         turn,
         workflow,
         shown_tasks(graph, estimate),
@@ -153,30 +148,30 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
     )
     _reopen(tx, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
     _update(tx, workflow.id, estimate=estimate.to_json())
-    for task_id, one in estimate.tasks.items():
-        TaskRepository(tx).move(workflow.id, task_id, TaskStatus, estimate=asdict(one))
-    rows.add(asked)
-    log.write(turn_id, plan_request(asked))
-    return asked
+    for task_id, task_estimate in estimate.tasks.items():
+        TaskRepository(tx).move(workflow.id, task_id, TaskStatus, estimate=asdict(task_estimate))
+    rows.add(approval)
+    log.write(turn_id, plan_request(approval))
+    return approval
 
 
 @kill_points.transaction("plan.retry")
 def retry(tx: Tx, workflow_id: str, turn_id: str) -> Workflow:
-    """Let a workflow that is over go on: what succeeded is kept, the rest is done again, within what was agreed."""
+    """Queue a finished workflow again: completed tasks keep their results, and its budget stays the same."""
     rows = WorkflowRepository(tx)
     workflow = rows.get(workflow_id)
     log = SessionLog(tx, workflow.session_id, 0)
-    workflow = rows.get(workflow_id)  # under the session's row nobody changes it any more
+    workflow = rows.get(workflow_id)  # as it is now, under the lock of the session's row
     if not workflow.status.is_terminal:
         raise WorkflowNotOver("The workflow goes on. Cancel it first, or wait for its end.")
     if workflow.status is WorkflowStatus.COMPLETED:
         raise WorkflowNotOver("Everything of this workflow was done. There is nothing to try again.")
     tasks = TaskRepository(tx).of(workflow_id)
     _new_turn(tx, workflow, turn_id, log.first, TurnStatus.QUEUED)
-    if decided := _not_heeded(tx, workflow):
-        ApprovalRepository(tx).move(decided.id, [decided.status], decided.status, turn_id=turn_id)
+    if decision := _unapplied_decision(tx, workflow):
+        ApprovalRepository(tx).move(decision.id, [decision.status], decision.status, turn_id=turn_id)
         status = WorkflowStatus.AWAITING_APPROVAL
-    else:  # nobody agreed to a plan that was not approved, or never made: it begins from the beginning
+    else:  # a plan that was not approved, or never made, is planned again
         status = WorkflowStatus.RUNNING if workflow.started_at and tasks else WorkflowStatus.PLANNING
     _reopen(tx, workflow, tasks, turn_id, status)
     again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry", workflow_id=workflow_id)
@@ -185,10 +180,10 @@ def retry(tx: Tx, workflow_id: str, turn_id: str) -> Workflow:
     return rows.get(workflow_id)
 
 
-def _not_heeded(tx: Tx, workflow: Workflow) -> Approval | None:
-    """Return what the user has decided just before the server died, so that nothing came of it: it still holds."""
-    asked = ApprovalRepository(tx).of_turn(workflow.turn_id, *ApprovalStatus)
-    last = next((one for one in reversed(asked) if one.kind != "tool"), None)
+def _unapplied_decision(tx: Tx, workflow: Workflow) -> Approval | None:
+    """Return the user's decision about a plan if the server stopped before it was applied: it still holds."""
+    approvals_of_turn = ApprovalRepository(tx).of_turn(workflow.turn_id, *ApprovalStatus)
+    last = next((approval for approval in reversed(approvals_of_turn) if approval.kind != "tool"), None)
     if last is None or workflow.error_code != "interrupted":
         return None
     wants_another = last.kind == "plan" and last.status is ApprovalStatus.REJECTED and last.feedback
@@ -204,13 +199,13 @@ def list_workflows(
     limit: int,
     offset: int,
 ) -> tuple[list[tuple[Workflow, list[WorkflowTask]]], int]:
-    """Return a page of workflows with their tasks, newest first, and how many there are."""
+    """Return a page of workflows with their tasks, newest first, and the number of all."""
     rows = WorkflowRepository(connection, principal)
     conditions: list[ColumnElement[bool]] = []
     if status is not None:
         conditions.append(workflows.c.status == status)
     if project_id is not None:
-        ProjectRepository(connection, principal).get(project_id)  # of somebody else: not found
+        ProjectRepository(connection, principal).get(project_id)  # raises if it is another user's
         conditions.append(workflows.c.project_id == project_id)
     if session_id is not None:
         session = SessionRepository(connection, principal).get(session_id)
@@ -218,42 +213,35 @@ def list_workflows(
             raise SessionNotFound("Session not found")
         conditions.append(workflows.c.session_id == session_id)
     page = rows.page(conditions, limit, offset)
-    tasks = TaskRepository(connection, principal).of_many([one.id for one in page])
-    return [(one, [task for task in tasks if task.workflow_id == one.id]) for one in page], rows.count(conditions)
+    tasks = TaskRepository(connection, principal).of_many([workflow.id for workflow in page])
+    found = [(workflow, [task for task in tasks if task.workflow_id == workflow.id]) for workflow in page]
+    return found, rows.count(conditions)
 
 
 def get_workflow(
     connection: Connection, principal: Principal, workflow_id: str
 ) -> tuple[Workflow, list[WorkflowTask], str | None]:
-    """Return a workflow, its tasks, and what the user is asked, if it waits for them."""
+    """Return a workflow, its tasks, and the id of a pending approval, if there is one."""
     workflow = WorkflowRepository(connection, principal).get(workflow_id)
     tasks = TaskRepository(connection, principal).of(workflow_id)
     pending = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, ApprovalStatus.PENDING)
-    pending.sort(key=lambda approval: approval.kind != "tool")  # what the plan itself asks goes first
+    pending.sort(key=lambda approval: approval.kind != "tool")  # the plan's own approval is the last
     return workflow, tasks, pending[-1].id if pending else None
 
 
 def workflow_of_turn(connection: Connection, principal: Principal, turn_id: str) -> str | None:
-    """Return the id of the workflow that a turn works on."""
+    """Return the id of a turn's workflow."""
     workflow = WorkflowRepository(connection, principal).of_turn(turn_id)
     return workflow.id if workflow else None
 
 
-def _reopen(
-    tx: Tx,
-    workflow: Workflow,
-    tasks: Sequence[WorkflowTask],
-    turn_id: str,
-    status: WorkflowStatus,
-) -> None:
-    rows = TaskRepository(tx)
+def _reopen(tx: Tx, workflow: Workflow, tasks: Sequence[WorkflowTask], turn_id: str, status: WorkflowStatus) -> None:
+    no_end = {"error": None, "error_code": None, "finished_at": None}
+    pending = {"status": TaskStatus.PENDING, "attempts": 0, "parked": None, "started_at": None}
     for task in tasks:
         if task.status is not TaskStatus.COMPLETED:
-            again: dict[str, object] = {"attempts": 0, "error": None, "error_code": None, "parked": None}
-            again |= {"started_at": None, "finished_at": None, "status": TaskStatus.PENDING}
-            rows.move(workflow.id, task.id, TaskStatus, **again)
-    values = {"status": status, "turn_id": turn_id, "error": None, "error_code": None, "finished_at": None}
-    _update(tx, workflow.id, **values)
+            TaskRepository(tx).move(workflow.id, task.id, TaskStatus, **pending, **no_end)
+    _update(tx, workflow.id, status=status, turn_id=turn_id, **no_end)
 
 
 def _new_turn(tx: Tx, workflow: Workflow, turn_id: str, number: int, status: TurnStatus) -> Turn:

@@ -29,7 +29,7 @@ from artel.plans import transactions
 from artel.plans.merge import merged, plain, why_nothing
 from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
 from artel.plans.proposal import budget_approval
-from artel.plans.task_run import PlanListener, TaskBoard, TaskVoice, room_for_task, task_text, went_on
+from artel.plans.task_run import PlanEventWriter, PlanTaskListener, TaskBoard, room_for_task, task_resumed, task_text
 from artel.plans.transactions import DEPENDENCY_FAILED, PlanContext, TaskEnd
 from artel.projects.transactions import project_settings
 from artel.retry import Backoff
@@ -95,7 +95,7 @@ class PlanRun:
         self._is_closing = False  # the space: the next one starts the other tasks
         parked = next((task.parked for task in context.tasks if task.parked), None)
         self._message_id: str = (parked and parked.message_id) or uuid7()
-        self._listener = PlanListener(space, turn, context.workflow.id)
+        self._events = PlanEventWriter(space, turn, context.workflow.id)
         self._budget_guard: PlanBudgetGuard | None = None  # None: the demo brain, which is free
         self._began = time.monotonic()
 
@@ -104,7 +104,7 @@ class PlanRun:
         if not self._services.is_demo:
             place = self._services.database, self._space.principal, self._turn.project_id, self._turn.id
             self._budget_guard = PlanBudgetGuard(*place, (await self._budget()).id, self._month, self._spending.pay)
-        self._listener.open()
+        self._events.open()
         try:
             if stops:
                 await self._stop()
@@ -121,7 +121,7 @@ class PlanRun:
             for work in self._running:
                 work.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
-            await self._listener.written()
+            await self._events.written()
             self._services.hub.end(self._turn.session_id, self._message_id)
 
     # Scheduling
@@ -186,7 +186,7 @@ class PlanRun:
 
     async def _park(self) -> bool:
         """Park the turn, since all tasks wait for the user; return False if they have just decided."""
-        await self._listener.written()
+        await self._events.written()
         approval_ids = [approval_id for task in self._board.waiting if (approval_id := _approval_id(task))]
         budget = None
         if self._budget_approval_id:
@@ -204,7 +204,7 @@ class PlanRun:
 
     async def _requeue(self) -> None:
         """Let the next worker space continue the turn."""
-        await self._listener.written()
+        await self._events.written()
         step = self._spending.store_in(self._turn), self._workflow, self._spending.spent
         await patiently(lambda: self._space.database.run(transactions.requeue, *step), "run")
 
@@ -219,7 +219,7 @@ class PlanRun:
     async def _run_task(self, task: WorkflowTask, waiting: Waiting | None) -> None:
         """Run a task, with retries of failures that may be temporary, before one deadline."""
         message_id = self._message_id if self._board.is_single else None
-        listener = TaskVoice(self._listener, task.id, task.agent_id or 0, message_id)
+        listener = PlanTaskListener(self._events, task.id, task.agent_id or 0, message_id)
         try:
             while result := await self._attempt(task, waiting, listener):
                 attempts = self._board[task.id].attempts
@@ -239,7 +239,7 @@ class PlanRun:
             listener.end()
 
     async def _attempt(
-        self, task: WorkflowTask, waiting: Waiting | None, listener: TaskVoice
+        self, task: WorkflowTask, waiting: Waiting | None, listener: PlanTaskListener
     ) -> ExecutionResult | None:
         """Let the agent do the task; return None if it waits for the user now, or was not started."""
         agent = self._agents.get(task.agent)
@@ -298,12 +298,12 @@ class PlanRun:
         if is_first:
             events.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
         elif waiting is not None:
-            events.insert(0, went_on(task))
+            events.insert(0, task_resumed(task))
         await self._store(transactions.start_task, task, events)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
         seconds = self._seconds_worked(task_id) if task_id in self._deadlines else None  # None: its agent was deleted
-        await self._listener.written()
+        await self._events.written()
         task, aborted, events = self._board.end(task_id, result, seconds)
         agent = self._agents.get(task.agent)
         memories: list[NewMemory] = []
@@ -320,7 +320,7 @@ class PlanRun:
         """Store a task that waits for the user; its time stops, and its agent's slot is free."""
         seconds = self._seconds_worked(task_id)
         del self._deadlines[task_id]
-        await self._listener.written()
+        await self._events.written()
         task = self._board[task_id]
         update: dict[str, Any] = {"seconds": seconds, "message_id": self._message_id}
         events: list[EventData] = []
@@ -368,7 +368,7 @@ class PlanRun:
         if self._budget_guard is None:
             done = [task.result or "" for task in tasks if task.status is TaskStatus.COMPLETED]
             return "\n\n".join(part for part in (introduction(request, done), plain(tasks)) if part)
-        listener = TaskVoice(self._listener, self._turn.id, 0, self._message_id)
+        listener = PlanTaskListener(self._events, self._turn.id, 0, self._message_id)
         listener.open()
         listener.phase("merging")
         brain = PaidBrain(self._services.brain, self._budget_guard)
@@ -379,7 +379,7 @@ class PlanRun:
         return text
 
     async def _end_turn(self, status: TurnStatus, text: str, code: str | None) -> Ended | None:
-        await self._listener.written()
+        await self._events.written()
         text = storable(text)
         usage, tasks = self._spending.usage, self._board.all
         agents = {} if code else self._agents

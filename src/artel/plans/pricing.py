@@ -19,7 +19,7 @@ from artel.brain import prices
 from artel.brain.brain import ToolSchema
 from artel.brain.retries import INPUT_EXTRA, INPUT_MARGIN
 from artel.brain.tokens import count_tokens
-from artel.budgets.money import micros, micros_or_none
+from artel.budgets.money import dollars, micros, micros_or_none
 from artel.contract.http import Agent
 from artel.plans.plan import MAX_TASKS, TaskGraph, TaskStatus
 from artel.plans.repository import TaskRepository
@@ -160,6 +160,15 @@ class PlanEstimate:
             expected_micros=self.expected_micros + spent_micros,
             high_micros=self.high_micros + spent_micros,
         )
+
+    def in_dollars(self) -> dict[str, Any]:
+        """Return the totals as users see them; the expected cost is None if a price is unknown."""
+        return {
+            "estimated_cost": None if self.unknown_models else dollars(self.expected_micros),
+            "estimated_cost_low": dollars(self.low_micros),
+            "estimated_cost_high": dollars(self.high_micros),
+            "estimated_duration": self.seconds,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the totals, as they are stored with the workflow."""

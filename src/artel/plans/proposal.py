@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from artel.approvals.approval import Approval
-from artel.budgets.money import dollars
+from artel.budgets.money import dollars, dollars_or_none
 from artel.budgets.month import Shortage
 from artel.contract.approvals import BudgetDetails, PlanDetails, PricedDetails
 from artel.contract.events import PlanRequest, TaskPlanCreated
@@ -16,10 +16,12 @@ from artel.runs.approval_factory import tool_approval
 from artel.tools.consent import Question
 from artel.turns.turn import Turn
 
+LEAST_MORE_MICROS = 1_000  # with less, the user would be asked again at once
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A plan with its price, ready to be stored; `asks` whether the user is asked whatever the month has left."""
+    """A plan with its price, ready to be stored; `asks`: it needs approval, whatever is left of the month."""
 
     plan: Plan
     estimate: PlanEstimate
@@ -36,7 +38,7 @@ class Proposal:
 
 
 def plan_request(approval: Approval) -> PlanRequest:
-    """Return the event that asks the user."""
+    """Return the event that asks the user to approve a plan or its budget."""
     details = approval.details if isinstance(approval.details, PricedDetails) else PricedDetails()
     return PlanRequest(
         approval_id=approval.id,
@@ -59,7 +61,7 @@ def plan_approval(
     kind: str = "plan",
     plan_id: str | None = None,
 ) -> Approval:
-    """Return what the user is asked: whether this very plan may be carried out, for this much at most."""
+    """Return the approval of exactly these tasks, for at most this cost."""
     arguments: dict[str, Any] = {
         "workflow_id": workflow.id,
         "plan_id": plan_id or workflow.plan_id,
@@ -77,10 +79,7 @@ def plan_created(plan_id: str, workflow: Workflow, proposal: Proposal) -> TaskPl
         workflow_id=workflow.id,
         tasks=shown_tasks(proposal.graph, proposal.estimate),
         planned_by=proposal.plan.planned_by,
-        estimated_cost=_expected(proposal.estimate),
-        estimated_cost_low=dollars(proposal.estimate.low_micros),
-        estimated_cost_high=dollars(proposal.estimate.high_micros),
-        estimated_duration=proposal.estimate.seconds,
+        **proposal.estimate.in_dollars(),
     )
 
 
@@ -95,12 +94,9 @@ def approval_of(turn: Turn, workflow: Workflow, plan_id: str, proposal: Proposal
 def plan_details(
     estimate: PlanEstimate, short: Shortage | None, graph: str | None, changed: Sequence[str]
 ) -> PlanDetails:
-    """Return the details of a plan's approval: its price, and what is left of the month if that is less."""
+    """Return the details of a plan's approval: its price, and what is left of the month if that is less than it."""
     details = PlanDetails(
-        estimated_cost=_expected(estimate),
-        estimated_cost_low=dollars(estimate.low_micros),
-        estimated_cost_high=dollars(estimate.high_micros),
-        estimated_duration=estimate.seconds,
+        **estimate.in_dollars(),
         unknown_prices=tuple(estimate.unknown_models),
         graph=graph,
         changed=tuple(changed),
@@ -109,19 +105,11 @@ def plan_details(
 
 
 def shown_tasks(graph: TaskGraph, estimate: PlanEstimate) -> list[dict[str, Any]]:
-    """Return the tasks as people see them before they run."""
+    """Return the tasks as users see them before they run."""
     return [
-        task_to_json(task) | {"estimated_cost": _dollars(estimate.tasks[task.id].expected_micros)}
+        task_to_json(task) | {"estimated_cost": dollars_or_none(estimate.tasks[task.id].expected_micros)}
         for task in graph.tasks.values()
     ]
-
-
-def _expected(estimate: PlanEstimate) -> float | None:
-    return None if estimate.unknown_models else dollars(estimate.expected_micros)
-
-
-def _dollars(amount: int | None) -> float | None:
-    return None if amount is None else dollars(amount)
 
 
 def task_rows(workflow: Workflow, proposal: Proposal) -> list[WorkflowTask]:
@@ -142,16 +130,10 @@ def task_rows(workflow: Workflow, proposal: Proposal) -> list[WorkflowTask]:
     ]
 
 
-LEAST_MORE_MICROS = 1_000  # asking for less than that would mean asking again at once
-
-
 def budget_approval(
     turn: Turn, workflow: Workflow, left: Sequence[WorkflowTask], spent_micros: int, seconds: int
 ) -> Approval:
-    """Return what the user is asked when a plan is about to go over: for what is left, once more its estimate.
-
-    That is enough at least for the calls that wait for it, whatever the estimate was.
-    """
+    """Return the approval of more budget for the tasks that are left: their estimate, or at least what they need."""
     more = sum((task.estimate or {}).get("high_micros") or 0 for task in left)
     needs = sum(task.parked.needs_micros or 0 for task in left if task.parked)
     agreed = workflow.limit_micros or 0

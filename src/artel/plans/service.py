@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from artel.auth.principal import Principal
-from artel.budgets.money import dollars
+from artel.budgets.money import dollars, dollars_or_none
 from artel.contract.chat import WorkflowState, WorkflowTaskState
 from artel.contract.http import Page
 from artel.db.engine import Database
@@ -61,11 +61,11 @@ def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str |
     return WorkflowState.of(
         workflow,
         tasks=[_task(task) for task in tasks],
-        estimated_cost=None if unknown else _dollars(estimate.get("expected_micros")),
-        estimated_cost_low=_dollars(estimate.get("low_micros")),
-        estimated_cost_high=_dollars(estimate.get("high_micros")),
+        estimated_cost=None if unknown else dollars_or_none(estimate.get("expected_micros")),
+        estimated_cost_low=dollars_or_none(estimate.get("low_micros")),
+        estimated_cost_high=dollars_or_none(estimate.get("high_micros")),
         estimated_duration=estimate.get("seconds"),
-        agreed_cost=_dollars(workflow.limit_micros),
+        agreed_cost=dollars_or_none(workflow.limit_micros),
         cost=None if workflow.price_unknown else dollars(workflow.spent_micros),
         approval_id=approval_id,
         graph=TaskGraph.of(tasks).mermaid() if tasks else None,
@@ -73,8 +73,8 @@ def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str |
 
 
 def _task(task: WorkflowTask) -> WorkflowTaskState:
-    estimated = _dollars((task.estimate or {}).get("expected_micros"))
-    return WorkflowTaskState.of(task, estimated_cost=estimated, cost=_dollars(task.cost_micros))
+    estimated = dollars_or_none((task.estimate or {}).get("expected_micros"))
+    return WorkflowTaskState.of(task, estimated_cost=estimated, cost=dollars_or_none(task.cost_micros))
 
 
 def _shortened(state: WorkflowState) -> WorkflowState:
@@ -88,7 +88,3 @@ def _shortened(state: WorkflowState) -> WorkflowState:
         "answer": state.answer and shorten(state.answer, SHORT_CHARACTERS),
     }
     return state.model_copy(update={**texts, "tasks": tasks, "graph": None})
-
-
-def _dollars(amount: int | None) -> float | None:
-    return None if amount is None else dollars(amount)

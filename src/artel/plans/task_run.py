@@ -123,7 +123,7 @@ def shortened(text: str, characters: int) -> str:
     return text[: remaining - end] + note[:characters] + (text[-end:] if end else "")
 
 
-def went_on(task: WorkflowTask) -> TaskProgress:
+def task_resumed(task: WorkflowTask) -> TaskProgress:
     """Return the event that a task is resumed after it waited for the user."""
     elapsed = (datetime.now(UTC) - (task.started_at or datetime.now(UTC))).total_seconds()
     return TaskProgress(
@@ -135,7 +135,7 @@ def went_on(task: WorkflowTask) -> TaskProgress:
     )
 
 
-class PlanListener(EventWriter):
+class PlanEventWriter(EventWriter):
     """Writes the events of a plan's turn to its session."""
 
     def __init__(self, space: WorkerSpace, turn: Turn, workflow_id: str) -> None:
@@ -145,10 +145,10 @@ class PlanListener(EventWriter):
         self.workflow_id = workflow_id
 
 
-class TaskVoice:
+class PlanTaskListener:
     """Publishes the events of one task; streams its tokens as a message of the task, or as the answer of the turn."""
 
-    def __init__(self, plan: PlanListener, task_id: str, agent_id: int, message_id: str | None = None) -> None:
+    def __init__(self, plan: PlanEventWriter, task_id: str, agent_id: int, message_id: str | None = None) -> None:
         self._plan = plan
         self._services = plan.space.services
         self._task_id = task_id
