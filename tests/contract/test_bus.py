@@ -36,7 +36,7 @@ from artel.bus.local import LocalBus
 from artel.bus.local_broker import LocalBroker
 from artel.bus.rabbit import RabbitBus
 from artel.bus.receiver import Received
-from artel.contract.envelope import Command, CommandResult, Envelope, Error, InvalidMessage
+from artel.contract.envelope import Command, Envelope, Error, InvalidMessage, Result
 from tests.services import ServiceRun
 
 pytestmark = pytest.mark.anyio
@@ -197,7 +197,7 @@ def command(action: str = "write") -> Envelope:
 
 
 def result(output: Any = None) -> Envelope:
-    return Envelope.of(CommandResult(output=output), source="tests")
+    return Envelope.of(Result(output=output), source="tests")
 
 
 async def eventually(ask: Callable[[], Awaitable[T]]) -> T:
@@ -671,7 +671,7 @@ async def test_concurrent_requests_get_their_own_replies(world: World, bus: Bus,
 
     replies = await asyncio.gather(*(bus.request(f"cmd.{name}.echo", each, timeout_seconds=SOON) for each in requests))
 
-    assert [reply.data for reply in replies] == [CommandResult(output=each.id) for each in requests]
+    assert [reply.data for reply in replies] == [Result(output=each.id) for each in requests]
 
 
 async def test_request_without_listener_fails_at_once(bus: Bus, name: str) -> None:
@@ -694,7 +694,7 @@ async def test_request_times_out_and_its_late_reply_is_dropped(bus: Bus, name: s
     inbox.go_on.set()
 
     reply = await bus.request(f"cmd.{name}.write", command("2"), timeout_seconds=SOON)
-    assert reply.data == CommandResult(output="too late")
+    assert reply.data == Result(output="too late")
 
 
 async def test_timed_out_request_is_not_delivered_later(bus: Bus, name: str) -> None:
@@ -913,7 +913,7 @@ async def test_reply_sent_during_a_lost_connection_arrives(
     await server.close()
     await wire.up()
 
-    assert (await request).data == CommandResult(output="kept")
+    assert (await request).data == Result(output="kept")
 
 
 async def test_unreachable_broker_is_an_error_and_local_hints_still_work(wire: Wire, name: str) -> None:

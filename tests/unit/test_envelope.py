@@ -14,7 +14,6 @@ from artel.contract.envelope import (
     Command,
     CommandContext,
     CommandLimits,
-    CommandResult,
     Control,
     Envelope,
     Error,
@@ -23,6 +22,7 @@ from artel.contract.envelope import (
     InvalidMessage,
     Metrics,
     Requirements,
+    Result,
     RetryPolicy,
 )
 
@@ -56,7 +56,7 @@ data = st.one_of(
         retry_policy=st.none() | st.builds(RetryPolicy, max_retries=counts, backoff_seconds=amounts),
     ),
     st.builds(
-        CommandResult,
+        Result,
         output=json_values,
         execution_time_ms=counts,
         metrics=st.builds(Metrics, llm_calls=counts, tool_calls=counts, cost_usd=amounts),
@@ -196,9 +196,9 @@ def test_time_zones_are_converted() -> None:
 
 
 def test_too_large_or_unencodable_message_is_not_sent() -> None:
-    largest = "x" * (contract.MAX_BYTES - len(Envelope.of(CommandResult(output=""), source="tests").to_bytes()))
+    largest = "x" * (contract.MAX_BYTES - len(Envelope.of(Result(output=""), source="tests").to_bytes()))
 
-    assert len(Envelope.of(CommandResult(output=largest), source="tests").to_bytes()) == contract.MAX_BYTES
+    assert len(Envelope.of(Result(output=largest), source="tests").to_bytes()) == contract.MAX_BYTES
     for output in (largest + "x", "\ud800"):
         with pytest.raises(InvalidMessage):
-            Envelope.of(CommandResult(output=output), source="tests").to_bytes()
+            Envelope.of(Result(output=output), source="tests").to_bytes()

@@ -113,7 +113,7 @@ class Metrics(Part):
     cost_usd: Dollars = 0
 
 
-class CommandResult(Part):
+class Result(Part):
     """The result of a successful command."""
 
     status: Literal["SUCCESS"] = "SUCCESS"
@@ -155,12 +155,12 @@ class Control(Part):
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-Data = Command | CommandResult | Error | Event | Control
+Data = Command | Result | Error | Event | Control
 
 _DATA: Mapping[MessageType, type[Data]] = MappingProxyType(
     {
         "ai.team.command": Command,
-        "ai.team.result": CommandResult,
+        "ai.team.result": Result,
         "ai.team.error": Error,
         "ai.team.event": Event,
         "ai.team.control": Control,
