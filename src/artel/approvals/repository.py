@@ -66,7 +66,7 @@ class ApprovalRepository(TenantRepository):
         in_session = approvals.c.session_id == session_id
         return self._ranked(rank).where(in_session), self._count(in_session)
 
-    def said_no(self, session_id: str) -> Select[Any]:
+    def refused_ids(self, session_id: str) -> Select[Any]:
         """Select the ids of the session's approvals that were refused, or not answered in time."""
         no = approvals.c.status.in_((ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED))
         return self._select(approvals.c.id).where(approvals.c.session_id == session_id, no)

@@ -81,7 +81,7 @@ def read_timeline(
         messages.of_timeline(session_id, _MESSAGE),
         plans.of_timeline(session_id, _PLAN),
         approvals.of_timeline(session_id, _APPROVAL),
-        calls.of_timeline(session_id, _CALL, approvals.said_no(session_id)),
+        calls.of_timeline(session_id, _CALL, approvals.refused_ids(session_id)),
     ]
     total = sum(count for _, count in found)
     if last is not None:
@@ -175,7 +175,7 @@ def _call(
     if action is None or (action != UNDO and call.status != "done"):
         error = call.error and shorten(call.error, VALUE_CHARACTERS)
         payload = TimelineToolCall.of(call, arguments=_shortened(call.arguments), error=error)
-        return TimelineItem(**common, kind="tool_call", text=_said_of_call(call), tool_call=payload)
+        return TimelineItem(**common, kind="tool_call", text=_call_text(call), tool_call=payload)
     path = call.arguments.get("path")
     added, removed = _lines(diff) if diff is not None else (None, None)
     files = _files(call)
@@ -188,11 +188,11 @@ def _call(
         undone=action != UNDO and any(_puts_back(undo, files, call) for undo, files in undone),
         files=files,
     )
-    text = _said_of_undo(call, files) if action == UNDO else _said_of_call(call)
+    text = _undo_text(call, files) if action == UNDO else _call_text(call)
     return TimelineItem(**common, kind="file_change", text=text, file_change=change)
 
 
-def _said_of_call(call: ToolCallRow) -> str:
+def _call_text(call: ToolCallRow) -> str:
     """Return what an agent did, in words; a call that was not done, or may not be, is never described as done."""
     verb, past = _VERBS.get(call.tool, (f"use {call.tool}", f"used {call.tool}"))
     what = _subject(call.arguments)
@@ -212,7 +212,7 @@ def _said_of_call(call: ToolCallRow) -> str:
             return f"{call.agent} did not {verb} {what}".rstrip() + why
 
 
-def _said_of_undo(call: ToolCallRow, files: Sequence[FileOutcome]) -> str:
+def _undo_text(call: ToolCallRow, files: Sequence[FileOutcome]) -> str:
     if call.status != "done" and not files:
         why = f": {shorten(call.error, TEXT_CHARACTERS)}" if call.error else "."
         return f"Nothing is known to be put back{why}" if call.status in ("sent", "unknown") else f"Not put back{why}"

@@ -110,7 +110,10 @@ def end_turn(tx: Tx, turn: Turn, outcome: Outcome) -> Ended:
     for agent_id, memories in outcome.memories.items():
         remember(tx.connection, tx.principal, turn.project_id, agent_id, memories)
         tx.after_commit(MemoriesChanged())
-    stop_asking(tx, ApprovalRepository(tx).withdraw(turn.id))
+    if (
+        agent is None or not is_direct
+    ):  # an agent that answers directly has nothing pending: its run waits while it asks
+        stop_asking(tx, ApprovalRepository(tx).withdraw(turn.id))
     if outcome.status is TurnStatus.CANCELLED:
         tx.after_commit(TurnStopped(turn.id))
     ended = Ended(

@@ -74,19 +74,19 @@ class ToolCallRepository(TenantRepository):
         """Return how many calls there were."""
         return self._count(*_in(project_id, session_id))
 
-    def of_timeline(self, session_id: str, rank: int, said_no: Select[Any]) -> tuple[Select[Any], int]:
+    def of_timeline(self, session_id: str, rank: int, refused_ids: Select[Any]) -> tuple[Select[Any], int]:
         """Return the keys of the session's calls for its timeline, and how many there are.
 
-        Calls that only made the connector ask, or that the user said no to, are left out: the approval tells of them.
-        `said_no` selects the ids of approvals that were refused or not answered.
+        Calls that only made the connector ask, or that the user refused, are left out: the approval is shown instead.
+        `refused_ids` selects the ids of approvals that were refused or not answered.
         """
-        is_told = and_(
+        is_refused = and_(
             tool_calls.c.status == "refused",
             tool_calls.c.approval_id.is_not(None),
-            tool_calls.c.approval_id.in_(said_no),
+            tool_calls.c.approval_id.in_(refused_ids),
         )
-        told = tool_calls.c.session_id == session_id, tool_calls.c.status != "asked", not_(is_told)
-        return self._ranked(rank).where(*told), self._count(*told)
+        shown = tool_calls.c.session_id == session_id, tool_calls.c.status != "asked", not_(is_refused)
+        return self._ranked(rank).where(*shown), self._count(*shown)
 
     def by_ids(self, ids: Sequence[str]) -> list[ToolCallRow]:
         """Return some calls."""
