@@ -166,7 +166,7 @@ class Container:
             self.signals.on("cancelled", self.host.cancelled)
             self.signals.on("agents", self.host.agents_changed)
         self.signals.on("session", self.turn_waiters.session_changed)
-        _send_hints(services, self.host)
+        send_hints(services, self.host)
         self.space_rpc = SpaceRpc(self.database, self.spaces)
         self.project_rules = ProjectRules(
             max_projects=settings.max_projects_per_user,
@@ -209,7 +209,7 @@ class Container:
         await self._opened.aclose()
 
 
-def _send_hints(services: SpaceServices, host: Host | None) -> None:
+def send_hints(services: SpaceServices, host: Host | None) -> None:
     """Connect the hints of committed transactions with those who wait for them."""
     on_commit, signals = services.database.on_commit, services.signals
     on_commit(SessionChanged, lambda hint: signals.session_changed(hint.session_id))

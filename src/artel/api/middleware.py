@@ -72,11 +72,7 @@ class RequestMiddleware:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # uvicorn omits the body of a HEAD request
         started = time.perf_counter()
-        request_id = _request_id(scope)
-        scope.setdefault("state", {})["request_id"] = request_id
-        structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(request_id=request_id)
-        sender = _ResponseSender(send, request_id)
+        sender = _ResponseSender(send, _bind_request_id(scope))
         try:
             _refuse_long_path(scope)
             await self._app(scope, receive, sender.send)
@@ -91,10 +87,7 @@ class RequestMiddleware:
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a WebSocket; refuse it with a problem document before it is accepted, or close it afterwards."""
-        request_id = _request_id(scope)
-        scope.setdefault("state", {})["request_id"] = request_id
-        structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(request_id=request_id)
+        _bind_request_id(scope)
         is_open = False
 
         async def watched_send(message: Message) -> None:
@@ -211,6 +204,15 @@ def _logged_path(scope: Scope) -> str:
 
 def _has_body(scope: Scope) -> bool:
     return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+
+
+def _bind_request_id(scope: Scope) -> str:
+    """Return the id of a request, after binding it to the request's state and log lines."""
+    request_id = _request_id(scope)
+    scope.setdefault("state", {})["request_id"] = request_id
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(request_id=request_id)
+    return request_id
 
 
 def _request_id(scope: Scope) -> str:

@@ -8,9 +8,7 @@ from artel.connector_gateway.undo import undo
 from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, Undone
 from artel.contract.http import Page
 from artel.projects.transactions import project_settings
-from artel.tools.catalogue import TOOLS
-from artel.tools.files import DeleteFile
-from artel.tools.policy import Policy, PolicySettings
+from artel.tools.catalogue import shown_tools
 from artel.turns.tool_calls import list_calls
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"], responses=documented(401, 404, 422, 503))
@@ -22,20 +20,7 @@ async def list_tools(
 ) -> Page[ToolShown]:
     """List the tools available to the project's agents, with the project's rules for them."""
     settings = await services.database.read(project_settings, user, project_id)
-    policy = Policy(PolicySettings.of(settings))
-    items = [
-        ToolShown(
-            name=schema.name,
-            level=level,
-            description=schema.description,
-            enabled=policy.enabled(schema.name),
-            problem=policy.settings.problem,
-            requires_approval=policy.requires_approval(schema.name, level) or schema.name == DeleteFile.name,
-            parameters=dict(schema.parameters),
-        )
-        for schema, level in TOOLS[offset : offset + limit]
-    ]
-    return Page(items=items, total=len(TOOLS), limit=limit, offset=offset)
+    return shown_tools(settings, limit, offset)
 
 
 @router.get("/audit")

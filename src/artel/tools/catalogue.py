@@ -1,12 +1,14 @@
 """All tools that agents may have."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from artel.brain.brain import ToolSchema
+from artel.contract.approvals import ToolShown
+from artel.contract.http import Page
 from artel.tools.family import SpawnAgent
-from artel.tools.files import READ_TOOLS, WRITE_TOOLS
-from artel.tools.policy import Level
+from artel.tools.files import READ_TOOLS, WRITE_TOOLS, DeleteFile
+from artel.tools.policy import Level, Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
 from artel.tools.task_files import TASK_FILE_TOOLS
 
@@ -21,3 +23,21 @@ SCHEMAS = {schema.name: schema for schema, _ in TOOLS}
 def schemas_of(names: Collection[str]) -> tuple[ToolSchema, ...]:
     """Return the schemas of the tools with these names."""
     return tuple(schema for name, schema in SCHEMAS.items() if name in names)
+
+
+def shown_tools(settings: Mapping[str, Any], limit: int, offset: int) -> Page[ToolShown]:
+    """Return a page of the tools, with the rules for them in a project's settings."""
+    policy = Policy(PolicySettings.of(settings))
+    items = [
+        ToolShown(
+            name=schema.name,
+            level=level,
+            description=schema.description,
+            enabled=policy.enabled(schema.name),
+            problem=policy.settings.problem,
+            requires_approval=policy.requires_approval(schema.name, level) or schema.name == DeleteFile.name,
+            parameters=dict(schema.parameters),
+        )
+        for schema, level in TOOLS[offset : offset + limit]
+    ]
+    return Page(items=items, total=len(TOOLS), limit=limit, offset=offset)
