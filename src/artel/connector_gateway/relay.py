@@ -23,6 +23,7 @@ from artel.db.engine import Database
 from artel.errors import ArtelError, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.logs import get_logger
+from artel.poller import Poller
 from artel.remote_calls import NoAnswer, RemoteCalls
 
 RETRY_SECONDS = 0.05
@@ -57,8 +58,7 @@ class Relay:
         self._database = database
         self._connections = connections
         self._process_id = process_id
-        self._wake = asyncio.Event()
-        self._server: asyncio.Task[None] | None = None
+        self._poller = Poller("relay", self._serve_calls, SERVE_SECONDS, "relay_failed", "relay_crashed")
         self._calls: RemoteCalls[RelayCall] = RemoteCalls(database, RelayCallRepository)
         self._notifying: set[asyncio.Task[None]] = set()
 
@@ -122,18 +122,18 @@ class Relay:
 
     def start(self) -> None:
         """Start to serve other processes' calls."""
-        self._server = asyncio.get_running_loop().create_task(self._serve(), name="relay")
+        self._poller.start()
 
     async def close(self) -> None:
         """Cancel all background tasks."""
-        for task in (self._server, *self._notifying):
-            if task is not None:
-                task.cancel()
+        self._poller.stop()
+        for task in self._notifying:
+            task.cancel()
         await self._calls.close()
 
     def work(self, _project_id: int) -> None:
         """Look for calls that other processes stored for connections of this process, of all projects."""
-        self._wake.set()
+        self._poller.wake()
 
     async def _find_connector(self, principal: Principal, project_id: int, *, was_sent: bool) -> OnlineConnector | None:
         try:
@@ -190,21 +190,6 @@ class Relay:
             return
 
     # Calls of other processes
-
-    async def _serve(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(SERVE_SECONDS):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
-            self._wake.clear()
-            try:
-                await self._serve_calls()
-            except ArtelError as failure:
-                log.warning("relay_failed", reason=failure.detail)
-            except Exception:
-                log.exception("relay_crashed")
 
     async def _serve_calls(self) -> None:
         found: list[RelayCall] = []

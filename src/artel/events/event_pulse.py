@@ -1,11 +1,9 @@
 """Polls the database once a second for events that other processes wrote to the streams followed here."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from artel.errors import ArtelError
 from artel.events.hub import EventHub
-from artel.logs import get_logger
+from artel.poller import Poller
 
 PULSE_SECONDS = 1.0
 READ_AT_ONCE = 500
@@ -13,36 +11,14 @@ READ_AT_ONCE = 500
 # Returns the number of the newest event of each stream.
 Newest = Callable[[Sequence[str]], Awaitable[Mapping[str, int]]]
 
-log = get_logger(__name__)
 
-
-class EventPulse:
+class EventPulse(Poller):
     """Polls for events: hints are faster but may be lost, and without RabbitMQ other processes send none."""
 
     def __init__(self, hub: EventHub, newest: Newest) -> None:
+        super().__init__("events", self._poll, PULSE_SECONDS, "events_not_looked_for")
         self._hub = hub
         self._newest = newest
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Start polling."""
-        self._task = asyncio.get_running_loop().create_task(self._poll_forever(), name="events")
-
-    async def close(self) -> None:
-        """Stop polling."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _poll_forever(self) -> None:
-        while True:
-            await asyncio.sleep(PULSE_SECONDS)
-            try:
-                await self._poll()
-            except ArtelError as failure:
-                log.warning("events_not_looked_for", reason=failure.detail)
-            except Exception:
-                log.exception("events_not_looked_for")
 
     async def _poll(self) -> None:
         followed = self._hub.sessions

@@ -16,6 +16,7 @@ from artel.db.lease import LeaseLost
 from artel.db.tx import Lease
 from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound
 from artel.logs import get_logger
+from artel.poller import Poller
 from artel.runs.direct_turn import DirectTurn
 from artel.sessions.message_repository import MessageRepository
 from artel.spaces import leases
@@ -80,11 +81,13 @@ class Host:
         self._orchestrator = orchestrator
         self._host_id = host_id
         self._lanes: dict[str, _Lane] = {}
-        self._pulse: asyncio.Task[None] | None = None
-        self._drafting: asyncio.Task[None] | None = None
-        self._renewing: asyncio.Task[None] | None = None
+        self._lease_seconds = services.settings.host_lease_seconds
+        self._pulse = Poller("host", self._look_around, PULSE_SECONDS, "pulse_failed", "pulse_crashed")
+        self._drafting = Poller("drafts", partial(self._save_drafts, DRAFT_SECONDS), DRAFT_SECONDS, "drafts_not_saved")
+        self._renewing = Poller(
+            "host-lease", self._renew, min(PULSE_SECONDS, self._lease_seconds / 4), "lease_not_renewed"
+        )
         self._stopping: asyncio.Task[None] | None = None
-        self._awake = asyncio.Event()
         self._closing = False
         self._renewed = time.monotonic()
         self._ended_before: set[str] = set()
@@ -102,13 +105,10 @@ class Host:
         if self._host_id is None:
             await _fail_interrupted(self._services, await self._services.database.read(leases.running_turns), None)
         else:
-            await self._services.database.run(
-                leases.renew_host, self._host_id, self._services.settings.host_lease_seconds
-            )
-            self._renewed = time.monotonic()
-            self._renewing = asyncio.create_task(self._renew(self._host_id), name="host-lease")
-        self._pulse = asyncio.create_task(self._beat(), name="host")
-        self._drafting = asyncio.create_task(self._keep_drafts(), name="drafts")
+            await self._renew()
+            self._renewing.start()
+        self._pulse.start()
+        self._drafting.start()
 
     def take(self, job: Job) -> None:
         """Queue a turn of a session."""
@@ -124,7 +124,7 @@ class Host:
 
     def work(self, project_id: int) -> None:  # noqa: ARG002 - checks all projects
         """Check for queued turns now."""
-        self._awake.set()
+        self._pulse.wake()
 
     def cancelled(self, turn_id: str) -> None:
         """Cancel or dequeue a turn that was ended elsewhere."""
@@ -151,8 +151,7 @@ class Host:
         """Stop, close the worker spaces and release their leases."""
         await self.stop()
         await self._spaces.close()
-        if self._renewing is not None:
-            self._renewing.cancel()
+        self._renewing.stop()
         if self._host_id is not None:
             try:
                 await self._services.database.run(leases.remove_host, self._host_id)
@@ -160,15 +159,13 @@ class Host:
                 log.warning("host_not_removed", reason=failure.detail)
 
     async def _stop(self) -> None:
-        if self._pulse is not None:
-            self._pulse.cancel()
+        self._pulse.stop()
         for space in self._spaces.all:
             space.begin_no_more()
         tasks = [lane.task for lane in self._lanes.values() if lane.task]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_SECONDS)
-        if self._drafting is not None:
-            self._drafting.cancel()
+        self._drafting.stop()
         await self._save_drafts(0.0)
         for lane in self._lanes.values():
             if lane.work is not None:
@@ -312,13 +309,8 @@ class Host:
 
     # Drafts of unfinished answers
 
-    async def _keep_drafts(self) -> None:
-        """Store unfinished answers periodically, without blocking their runs."""
-        while True:
-            await asyncio.sleep(DRAFT_SECONDS)
-            await self._save_drafts(DRAFT_SECONDS)
-
     async def _save_drafts(self, age: float) -> None:
+        """Store unfinished answers of at least this age, without blocking their runs."""
         drafts = self._services.hub.take_drafts(age)
         try:
             for start in range(0, len(drafts), MAX_DRAFTS):
@@ -329,21 +321,6 @@ class Host:
             log.exception("drafts_not_saved")
 
     # The pulse
-
-    async def _beat(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(PULSE_SECONDS):
-                    await self._awake.wait()
-            except TimeoutError:
-                pass
-            self._awake.clear()
-            try:
-                await self._look_around()
-            except ArtelError as failure:
-                log.warning("pulse_failed", reason=failure.detail)
-            except Exception:
-                log.exception("pulse_crashed")
 
     async def _look_around(self) -> None:
         if self._host_id is not None and self._rpc is not None:
@@ -393,24 +370,16 @@ class Host:
     def _is_used(self, space: WorkerSpace) -> bool:
         return any(job.turn.project_id == space.project_id for lane in self._lanes.values() for job in lane.jobs)
 
-    async def _renew(self, host_id: str) -> None:
-        """Renew the lease of this host until it is closed."""
-        lease = self._services.settings.host_lease_seconds
-        while True:
-            await asyncio.sleep(min(PULSE_SECONDS, lease / 4))
-            self._stop_if_cut_off()  # before renewing: this process may have been suspended
-            started = time.monotonic()
-            try:
-                await self._services.database.run(leases.renew_host, host_id, lease)
-                self._renewed = started
-            except ArtelError as failure:
-                log.warning("lease_not_renewed", reason=failure.detail)
-            except Exception:
-                log.exception("lease_not_renewed")
+    async def _renew(self) -> None:
+        """Renew the lease of this host."""
+        self._stop_if_cut_off()  # before renewing: this process may have been suspended
+        started = time.monotonic()
+        await self._services.database.run(leases.renew_host, str(self._host_id), self._lease_seconds)
+        self._renewed = started
 
     def _stop_if_cut_off(self) -> None:
         """Cancel all turns and drop the spaces if the lease may have expired."""
-        if time.monotonic() - self._renewed < self._services.settings.host_lease_seconds or not self._spaces.all:
+        if time.monotonic() - self._renewed < self._lease_seconds or not self._spaces.all:
             return
         log.error("host_cut_off", seconds=round(time.monotonic() - self._renewed))
         for lane in self._lanes.values():
