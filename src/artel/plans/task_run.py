@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
-from artel.agent_memory.context_store import Recalled
-from artel.brain.brain import ToolCall, Usage
+from artel.brain.brain import Usage
 from artel.brain.tokens import count_tokens
 from artel.brain.window import GOOD_ANSWER_TOKENS, TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST, count_tools, window_of
 from artel.budgets.money import micros_or_none
@@ -19,13 +18,12 @@ from artel.ids import uuid7
 from artel.plans.plan import Progress, TaskGraph, TaskStatus, WorkflowTask
 from artel.plans.pricing import REQUEST_CHARACTERS
 from artel.plans.transactions import DEPENDENCY_FAILED, no_result
-from artel.runs import task_events as run_events
 from artel.runs.event_writer import EventWriter
 from artel.runs.task import ErrorType, ExecutionResult
+from artel.runs.task_events import TaskEvents
 from artel.spaces.worker_space import WorkerSpace
 from artel.text import storable
 from artel.tools.catalogue import schemas_of
-from artel.tools.tool import ToolResult
 from artel.turns.turn import Turn
 
 RESULTS_CHARACTERS = 12_000  # of all dependencies of a task; about 3,000 tokens
@@ -145,14 +143,13 @@ class PlanEventWriter(EventWriter):
         self.workflow_id = workflow_id
 
 
-class PlanTaskListener:
+class PlanTaskListener(TaskEvents):
     """Publishes the events of one task; streams its tokens as a message of the task, or as the answer of the turn."""
 
     def __init__(self, plan: PlanEventWriter, task_id: str, agent_id: int, message_id: str | None = None) -> None:
+        super().__init__(task_id, agent_id, self._publish)
         self._plan = plan
         self._services = plan.space.services
-        self._task_id = task_id
-        self._agent_id = agent_id
         self._message_id = message_id or uuid7()
         self._is_answer = message_id is not None
         self._stream = plan.space.principal, plan.turn.session_id, self._message_id, task_id
@@ -188,7 +185,7 @@ class PlanTaskListener:
             self._last_progress = now
             self.note(
                 TaskProgress(
-                    task_id=self._task_id,
+                    task_id=self.task_id,
                     state="running",
                     elapsed_seconds=round(now - self._began, 1),
                     phase=name,
@@ -196,24 +193,12 @@ class PlanTaskListener:
                 )
             )
 
-    def note(self, event: EventData) -> None:
+    def _publish(self, event: EventData) -> None:
         """Publish an event, or hold it until the task has started."""
         if self._held is None:
             self._plan.add(event)
         else:
             self._held.append(event)
-
-    def recalled(self, found: Sequence[Recalled]) -> None:
-        """Publish a search of the agent's memory."""
-        self.note(run_events.recalled(self._agent_id, found))
-
-    def tool_called(self, call: ToolCall) -> None:
-        """Publish a tool call."""
-        self.note(run_events.tool_called(self._task_id, self._agent_id, call))
-
-    def tool_result(self, call: ToolCall, result: ToolResult) -> None:
-        """Publish the result of a tool call."""
-        self.note(run_events.tool_result(self._task_id, self._agent_id, call, result))
 
     def end(self) -> None:
         """End the stream of a task, whose text is stored or obsolete; the stream of an answer ends with its turn."""

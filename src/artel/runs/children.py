@@ -6,17 +6,14 @@ children. So waiting goes down the tree and never round: there is no deadlock, h
 
 import re
 import secrets
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from artel.agent_loop.context import Said
 from artel.agent_loop.parking import Parked
-from artel.agent_memory.context_store import Recalled
 from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
-from artel.brain.brain import ToolCall
 from artel.brain.tokens import count_tokens
 from artel.contract.events import (
     EventData,
@@ -33,12 +30,11 @@ from artel.errors import AgentNotFound, ArtelError, LimitReached
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
-from artel.runs import task_events as telling
-from artel.runs.task import ExecutionResult, Start, Task, TaskListener, Waiting
+from artel.runs.task import ExecutionResult, Start, Task, Waiting
+from artel.runs.task_events import TaskEvents
 from artel.settings import Settings
 from artel.tools.consent import NeedsApproval
 from artel.tools.family import Brief, ChildResult
-from artel.tools.tool import ToolResult
 from artel.turns.transactions import AgentAtWork
 
 if TYPE_CHECKING:
@@ -78,7 +74,7 @@ class AgentFamily:
             task_id,
             brief.text,
             start,
-            _ChildListener(listener, child.id, task_id),
+            TaskEvents(task_id, child.id, listener.note),  # only the parent's answer is streamed
             # One tally for the family: only one of them asks a model at a time, and the turn shows what all have cost.
             parent.task.tally,
             session_id=parent.task.session_id,
@@ -186,33 +182,3 @@ def _ending(task_id: str, result: ExecutionResult) -> EventData:
         return TaskCompleted(task_id=task_id, result=result.response, duration=result.seconds)
     code, error = result.error_code or "agent_failed", result.error or "The agent failed."
     return TaskFailed(task_id=task_id, code=code, error=error)
-
-
-class _ChildListener:
-    """Tells the session what a child does; only the parent's answer is streamed."""
-
-    def __init__(self, parents: TaskListener, agent_id: int, task_id: str) -> None:
-        self._parents = parents
-        self._agent_id = agent_id
-        self._task_id = task_id
-
-    def token(self, text: str) -> None:
-        pass
-
-    def restart(self) -> None:
-        pass
-
-    def phase(self, name: str) -> None:
-        pass
-
-    def note(self, event: EventData) -> None:
-        self._parents.note(event)
-
-    def recalled(self, found: Sequence[Recalled]) -> None:
-        self.note(telling.recalled(self._agent_id, found))
-
-    def tool_called(self, call: ToolCall) -> None:
-        self.note(telling.tool_called(self._task_id, self._agent_id, call))
-
-    def tool_result(self, call: ToolCall, result: ToolResult) -> None:
-        self.note(telling.tool_result(self._task_id, self._agent_id, call, result))

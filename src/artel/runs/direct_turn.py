@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,28 +9,25 @@ from artel import kill_points
 from artel.agent_loop.context import MAX_HISTORY_MESSAGES, Said
 from artel.agent_loop.parking import Parked
 from artel.agent_loop.task import Tally
-from artel.agent_memory.context_store import Recalled
 from artel.agent_memory.repository import NewMemory
 from artel.approvals.approval import Approval
 from artel.approvals.transactions import decisions, park_turn
-from artel.brain.brain import ToolCall, Usage
+from artel.brain.brain import Usage
 from artel.brain.tokens import count_tokens
 from artel.budgets.guard import ProjectBudgetGuard
 from artel.contract import chat
-from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.db.attempts import patiently
 from artel.errors import AgentNotFound, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.projects.transactions import project_settings
-from artel.runs import task_events as telling
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, due, required, tool_approval, who_asks
 from artel.runs.event_writer import EventWriter
 from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
+from artel.runs.task_events import TaskEvents
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.policy import Policy, PolicySettings
-from artel.tools.tool import ToolResult
 from artel.turns.end import Outcome, end_turn, note_usage
 from artel.turns.transactions import AgentAtWork, TurnOver, start_turn
 from artel.turns.turn import Turn, TurnStatus
@@ -40,12 +36,13 @@ from artel.turns.waiters import Ended
 SHOW_OTHERS_SECONDS = 0.1
 
 
-class DirectTurn:
-    """One run of one turn."""
+class DirectTurn(TaskEvents):
+    """One run of one turn, which hears what its loop does."""
 
     def __init__(self, space: WorkerSpace, turn: Turn, agent_id: int, text: str) -> None:
+        self._notes = EventWriter(space, turn)
+        super().__init__(turn.id, agent_id, self._notes.add)
         self._space = space
-        self._agent_id = agent_id
         self._services = space.services
         self._turn = turn
         self._text = text
@@ -53,12 +50,11 @@ class DirectTurn:
         self._tally = Tally("")
         if turn.parked and turn.parked.usage:
             self._tally.usage = Usage(**turn.parked.usage.model_dump())
-        self._notes = EventWriter(space, turn)
         self._shown = 0.0
         self._started = False
 
     async def run(self) -> Ended | None:
-        """Return the turn; None if somebody else has ended it, or it is not its turn yet."""
+        """Run the turn and return its end; None if somebody else has ended it, or it is not its turn yet."""
         try:
             return await self._answered()
         finally:
@@ -69,7 +65,7 @@ class DirectTurn:
         agent: Agent | None = None
         try:
             waiting = await self._waited()
-            agent = await self._space.agent(self._agent_id)
+            agent = await self._space.agent(self.agent_id)
             task = Task(
                 self._turn.id,
                 self._text,
@@ -90,40 +86,23 @@ class DirectTurn:
         except TurnOver:
             return None
         except asyncio.CancelledError:
-            await self._was_cancelled()
+            await self._notes.written()
+            await self._note_usage()
             raise
         return await self._finish(agent, result, time.monotonic() - began)
-
-    # What the loop tells while it runs.
 
     def token(self, text: str) -> None:
         """Stream a piece of the answer."""
         self._services.hub.write(self._space.principal, self._turn.session_id, self._message_id, self._turn.id, text)
-        if self._services.signals.has_other_processes and time.monotonic() - self._shown > SHOW_OTHERS_SECONDS:
-            self._show_others()
+        signals, now = self._services.signals, time.monotonic()
+        if signals.has_other_processes and now - self._shown > SHOW_OTHERS_SECONDS:
+            self._shown = now
+            if written := self._services.hub.snapshot_of(self._turn.session_id, self._message_id):
+                signals.partial_answer(self._space.principal, self._turn.session_id, written)
 
     def restart(self) -> None:
         """Stream that the answer begins anew."""
         self._services.hub.restart(self._space.principal, self._turn.session_id, self._message_id, self._turn.id)
-
-    def phase(self, name: str) -> None:
-        """Phases are not streamed in direct chat."""
-
-    def recalled(self, found: Sequence[Recalled]) -> None:
-        """Tell that the agent's memory was searched."""
-        self._notes.add(telling.recalled(self._agent_id, found))
-
-    def note(self, event: EventData) -> None:
-        """Tell what else happens."""
-        self._notes.add(event)
-
-    def tool_called(self, call: ToolCall) -> None:
-        """Tell that a tool is called."""
-        self._notes.add(telling.tool_called(self._turn.id, self._agent_id, call))
-
-    def tool_result(self, call: ToolCall, result: ToolResult) -> None:
-        """Tell what came of it."""
-        self._notes.add(telling.tool_result(self._turn.id, self._agent_id, call, result))
 
     async def _start(self, agent: Agent, at_work: AgentAtWork) -> Start:
         if not self._space.accepts_tasks:
@@ -214,20 +193,10 @@ class DirectTurn:
             has_draft=self._turn.parked is not None or hub.is_saved(self._turn.session_id, self._message_id),
         )
 
-    async def _was_cancelled(self) -> None:
-        await self._notes.written()
-        await self._note_usage()
-
     async def _note_usage(self) -> None:
         if self._tally.usage.calls:
             database = self._services.database.of(self._space.principal)  # its space may be another host's by now
             await database.run(note_usage, self._turn.session_id, self._turn.id, chat.Usage.of(self._tally.usage))
-
-    def _show_others(self) -> None:
-        self._shown = time.monotonic()
-        written = self._services.hub.snapshot_of(self._turn.session_id, self._message_id)
-        if written is not None:
-            self._services.signals.partial_answer(self._space.principal, self._turn.session_id, written)
 
 
 def _memories(turn: Turn, text: str, result: ExecutionResult) -> list[NewMemory]:
