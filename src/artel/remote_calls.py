@@ -133,15 +133,15 @@ class RemoteCalls(Generic[C]):
 
     async def take(self, principal: Principal, call_id: str) -> bool:
         """Mark a call as taken; return whether it was there and nobody had taken it."""
-        return await self._run(CallRepository.take, principal, call_id)
+        return await self._database.run(self._call(CallRepository.take, principal, call_id))
 
     async def answer(self, principal: Principal, call_id: str, answer: Json) -> bool:
         """Store the answer to a call; return whether its caller still waits."""
-        return await self._run(CallRepository.answer, principal, call_id, answer)
+        return await self._database.run(self._call(CallRepository.answer, principal, call_id, answer))
 
     async def delete(self, principal: Principal, call_id: str) -> None:
         """Delete a call."""
-        await self._run(CallRepository.remove, principal, call_id)
+        await self._database.run(self._call(CallRepository.remove, principal, call_id))
 
     async def serve(self, calls: Iterable[C], run: Callable[[C], Coroutine[Any, Any, None]]) -> None:
         """Run each call in a task, unless it runs already; once a minute delete calls whose callers have gone."""
@@ -171,7 +171,7 @@ class RemoteCalls(Generic[C]):
         """Poll for the answer; return None if the callee is no longer reachable."""
         for poll in itertools.count(1):
             await asyncio.sleep(POLL_SECONDS)
-            answer = await self._database.read(_find_answer, self._repository, principal, call_id)
+            answer = await self._database.read(self._call(CallRepository.find_answer, principal, call_id))
             if answer is not None:
                 return answer
             if is_reachable is not None and poll % POLLS_PER_CHECK == 0 and not await is_reachable():
@@ -181,23 +181,19 @@ class RemoteCalls(Generic[C]):
     async def _withdraw(self, principal: Principal, call_id: str) -> bool:
         """Withdraw a call; return whether it certainly was not and will not be taken."""
         try:
-            return await self._run(CallRepository.withdraw, principal, call_id)
+            return await self._database.run(self._call(CallRepository.withdraw, principal, call_id))
         except ArtelError:
             return False
 
-    async def _run(
+    def _call(
         self,
         method: Callable[Concatenate[CallRepository, P], T],
         principal: Principal,
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> T:
-        """Run a method of the user's repository as one transaction."""
-
-        def transaction(connection: Connection) -> T:
-            return method(self._repository(connection, principal), *args, **kwargs)
-
-        return await self._database.run(transaction)
+    ) -> Callable[[Connection], T]:
+        """Return a method of the user's repository as a transaction."""
+        return lambda connection: method(self._repository(connection, principal), *args, **kwargs)
 
 
 def database_time(connection: Connection) -> Any:
@@ -208,9 +204,3 @@ def database_time(connection: Connection) -> Any:
 def _delete_old(connection: Connection, table: Table) -> None:
     """Delete calls that expired more than a minute ago."""
     connection.execute(delete(table).where(table.c.expires_at < database_time(connection) - timedelta(minutes=1)))
-
-
-def _find_answer(
-    connection: Connection, repository: type[CallRepository], principal: Principal, call_id: str
-) -> Json | None:
-    return repository(connection, principal).find_answer(call_id)

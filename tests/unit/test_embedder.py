@@ -21,7 +21,7 @@ from artel.errors import ConfigurationInvalid
 from artel.settings import Settings
 from artel.vector_index import embedder as embedders
 from artel.vector_index.embedder import LiteLlmEmbedder, MiniLmEmbedder, NoEmbedder
-from artel.vector_index.minilm import EmbeddingsUnavailable, MiniLm, find_model
+from artel.vector_index.minilm import TILE_COLUMNS, EmbeddingsUnavailable, MiniLm, _Linear, find_model
 from artel.vector_index.providers import make_embedder
 
 pytestmark = pytest.mark.anyio
@@ -350,3 +350,15 @@ def test_dimensions_of_known_models(tmp_path: Path) -> None:
 def test_built_in_model_is_the_default(tmp_path: Path) -> None:
     assert isinstance(make_embedder(Settings(data_dir=tmp_path)), MiniLmEmbedder)
     assert isinstance(make_embedder(Settings(data_dir=tmp_path, embedding_model="all-MiniLM-L6-v2")), MiniLmEmbedder)
+
+
+@pytest.mark.parametrize("columns", [TILE_COLUMNS, None], ids=["tiles", "whole"])
+@pytest.mark.parametrize("rows", [1, 8, 13])
+def test_product_in_tiles_is_that_of_the_whole_matrix(columns: int | None, rows: int) -> None:
+    random = np.random.default_rng(7)
+    x, weight = (random.random(size, dtype=np.float32) for size in ((rows, 384), (384, 1152)))
+    bias = random.random(1152, dtype=np.float32)
+
+    layer = _Linear.of(weight, bias, columns)
+
+    np.testing.assert_allclose(layer(x), x @ weight + bias, rtol=1e-5)
