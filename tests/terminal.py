@@ -92,12 +92,12 @@ class Terminal:
     def end(self, pressing: str = "") -> tuple[int, str]:
         """Wait until the command ends; return its exit code and the output since the last call.
 
-        Keys are pressed again every second: `input` can miss a Ctrl-C when it is just starting.
+        Keys are pressed again after five quiet seconds: `input` can miss a Ctrl-C when it is just starting.
         """
         deadline = time.monotonic() + WAIT_SECONDS
         self.press(pressing)
         while self._process.poll() is None and time.monotonic() < deadline:
-            if not self._read(min(deadline, time.monotonic() + 1)) and self._process.poll() is None:
+            if not self._read(min(deadline, time.monotonic() + 5)) and self._process.poll() is None:
                 self.press(pressing)
         while self._read(time.monotonic() + 0.1):
             pass
