@@ -84,7 +84,7 @@ class Container:
         self.settings, self.folder, self.database, self.memories = settings, folder, database, memories
         self._opened = opened
         self.passwords, self.tokens = Passwords(), make_tokens(settings)
-        self.login = Login(database, self.passwords, self.tokens)
+        self.login = Login(database, self.passwords, self.tokens, settings.registration_open)
         self.registry = CollectorRegistry()
         self.brain = BrainRouter(os.environ, model_rules(settings))
         readers = Readers(settings.max_streams_per_user)

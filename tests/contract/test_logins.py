@@ -64,7 +64,7 @@ async def test_registration_closes_for_a_concurrent_registration(database: Datab
     login = Login(database, passwords, Tokens("x" * 32, 60))
 
     with pytest.raises(RegistrationClosed):
-        await login.register(EMAIL, NEW, "127.0.0.1", DEVICE, first_only=True)
+        await login.register(EMAIL, NEW, "127.0.0.1", DEVICE)
 
     assert await database.read(account_by_email, EMAIL) is None
     passwords.close()

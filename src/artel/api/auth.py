@@ -9,7 +9,6 @@ from fastapi.security import OAuth2PasswordRequestForm
 from artel.api.dependencies import CurrentLogin, CurrentUser, Limit, LoginId, Offset, Services
 from artel.api.problems import documented
 from artel.auth import accounts
-from artel.auth.login import REGISTRATION_CLOSED
 from artel.auth.logins import CODE_LIFETIME, Device, LoginKind, list_logins, make_code, revoke_login
 from artel.auth.middleware import cookie_name, cookie_token
 from artel.auth.throttle import network_key
@@ -26,7 +25,7 @@ from artel.contract.http import (
     SignInCode,
     Token,
 )
-from artel.errors import NoLogin, RegistrationClosed, TokenInvalid
+from artel.errors import TokenInvalid
 
 COMMAND_LINE = "artel/"  # start of the User-Agent of the command line
 
@@ -36,15 +35,8 @@ router = APIRouter(prefix="/auth", tags=["accounts"])
 @router.post("/register", status_code=status.HTTP_201_CREATED, responses=documented(400, 403, 409, 413, 422, 429, 503))
 async def register(body: Registration, request: Request, services: Services) -> Registered:
     """Create an account. The first account of a server is its administrator."""
-    if services.settings.registration_open is False:
-        raise RegistrationClosed(REGISTRATION_CLOSED)
-    signed_in = await services.login.register(
-        body.email,
-        body.password.get_secret_value(),
-        _address(request),
-        _device(request),
-        first_only=services.settings.registration_open is None,
-    )
+    password = body.password.get_secret_value()
+    signed_in = await services.login.register(body.email, password, _address(request), _device(request))
     return Registered(
         user_id=signed_in.account.user_id,
         access_token=services.login.token_of(signed_in),
@@ -63,9 +55,7 @@ async def token(form: Annotated[OAuth2PasswordRequestForm, Depends()], request: 
 async def show_browser(request: Request, services: Services) -> BrowserState:
     """Show which account is signed in with this browser's cookie, and whether registration is open."""
     account = await _cookie_account(request, services)
-    is_open = services.settings.registration_open
-    if is_open is None:
-        is_open = not await services.database.read(accounts.has_accounts)
+    is_open = await services.login.is_registration_open()
     return BrowserState(account=account and _account(account, services), registration_open=is_open)
 
 
@@ -74,13 +64,7 @@ async def sign_in_browser(body: BrowserSignIn, request: Request, response: Respo
     """Sign a browser in; the response sets a cookie. 409 if another account is signed in and `replace` is not set."""
     device = _device(request, LoginKind.BROWSER)
     replaced = None if body.replace else await _cookie_account(request, services)
-    if body.code is not None:
-        signed_in = await services.login.exchange_code(body.code, device, replaced)
-    elif body.token is not None:
-        signed_in = await services.login.exchange_token(body.token.get_secret_value(), device, replaced)
-    else:
-        password = body.password.get_secret_value() if body.password else ""
-        signed_in = await services.login.log_in(body.email or "", password, _address(request), device)
+    signed_in = await services.login.sign_in_browser(body, _address(request), device, replaced)
     _set_cookie(
         response, request, services.login.token_of(signed_in), int(signed_in.expires_at.timestamp() - time.time())
     )
@@ -97,9 +81,7 @@ async def create_code(signed_in: CurrentLogin, services: Services) -> SignInCode
 @router.post("/logout", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 403, 404, 409, 503))
 async def log_out(signed_in: CurrentLogin, request: Request, response: Response, services: Services) -> None:
     """End the login of this request: its token, its cookie, and streams opened with them."""
-    if signed_in.login_id is None:
-        raise NoLogin("This token belongs to no login, so it can't be ended. It is valid until it expires.")
-    await services.database.run(revoke_login, signed_in.account.user_id, signed_in.login_id)
+    await services.login.log_out(signed_in)
     if "authorization" not in request.headers:
         _set_cookie(response, request, "", 0)
 

@@ -28,6 +28,7 @@ from artel.auth.logins import (
     record_use,
     refuse_older_token,
     refuse_to_replace,
+    revoke_login,
     revoke_other_logins,
     sign_in_by_code,
     signed_in_account,
@@ -35,9 +36,17 @@ from artel.auth.logins import (
 from artel.auth.passwords import Passwords, needs_rehash
 from artel.auth.principal import Principal
 from artel.auth.tokens import ExternalSubject, Tokens
-from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_PASSWORD_CHARACTERS
+from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_PASSWORD_CHARACTERS, BrowserSignIn
 from artel.db.engine import Database
-from artel.errors import ArtelError, CredentialsWrong, NoPassword, PasswordWrong, RegistrationClosed, TokenInvalid
+from artel.errors import (
+    ArtelError,
+    CredentialsWrong,
+    NoLogin,
+    NoPassword,
+    PasswordWrong,
+    RegistrationClosed,
+    TokenInvalid,
+)
 from artel.logs import get_logger
 from artel.text import is_storable
 
@@ -73,14 +82,27 @@ class SignedIn:
 class Login:
     """Registers and authenticates users."""
 
-    def __init__(self, database: Database, passwords: Passwords, tokens: Tokens) -> None:
+    def __init__(
+        self, database: Database, passwords: Passwords, tokens: Tokens, registration_open: bool | None = None
+    ) -> None:
+        """Create the service; `registration_open` None lets only the first user register."""
+        self._registration_open = registration_open
         self._database = database
         self._passwords = passwords
         self._tokens = tokens
         self._recording: set[str] = set()  # ids of logins whose use is being stored
 
-    async def register(self, email: str, password: str, address: str, device: Device, *, first_only: bool) -> SignedIn:
-        """Create an account; with `first_only` raise RegistrationClosed if the server already has one."""
+    async def is_registration_open(self) -> bool:
+        """Return whether a new user can register."""
+        if self._registration_open is None:
+            return not await self._database.read(has_accounts)
+        return self._registration_open
+
+    async def register(self, email: str, password: str, address: str, device: Device) -> SignedIn:
+        """Create an account, or raise RegistrationClosed."""
+        if self._registration_open is False:
+            raise RegistrationClosed(REGISTRATION_CLOSED)
+        first_only = self._registration_open is None
         counter = throttle.registrations_from(address)
         async with self._passwords.registration_slots.take():
             await self._database.read(_refuse_to_register, counter, first_only)
@@ -118,6 +140,23 @@ class Login:
         expires_at = min(self._expiry(), not_after or self._expiry())
         login_id = await self._database.run(begin_login, account.user_id, device, expires_at, proof)
         return SignedIn(account, login_id, expires_at)
+
+    async def sign_in_browser(
+        self, proof: BrowserSignIn, address: str, device: Device, replaced: Account | None
+    ) -> SignedIn:
+        """Create a login from a code, a token, or e-mail address and password."""
+        if proof.code is not None:
+            return await self.exchange_code(proof.code, device, replaced)
+        if proof.token is not None:
+            return await self.exchange_token(proof.token.get_secret_value(), device, replaced)
+        password = proof.password.get_secret_value() if proof.password else ""
+        return await self.log_in(proof.email or "", password, address, device)
+
+    async def log_out(self, signed_in: SignedIn) -> None:
+        """End a login; raise NoLogin if the token belongs to none."""
+        if signed_in.login_id is None:
+            raise NoLogin("This token belongs to no login, so it can't be ended. It is valid until it expires.")
+        await self._database.run(revoke_login, signed_in.account.user_id, signed_in.login_id)
 
     async def exchange_code(self, code: str, device: Device, replaced: Account | None) -> SignedIn:
         """Create a login from a one-time code; raise OtherAccount if `replaced` is another account."""
