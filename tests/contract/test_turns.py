@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from artel.approvals.transactions import delete_session
 from artel.auth.accounts import create_account
 from artel.contract.chat import Usage
 from artel.contract.events import StoredEvent
@@ -15,7 +16,7 @@ from artel.events.session_log import read_events
 from artel.ids import uuid7
 from artel.sessions.message_repository import StoredMessage
 from artel.sessions.repository import SessionRepository
-from artel.sessions.transactions import create_session, delete_session
+from artel.sessions.transactions import create_session
 from artel.turns import transactions
 from artel.turns.end import end_turn
 from artel.turns.repository import TurnRepository
@@ -172,7 +173,7 @@ async def test_a_deleted_session_takes_everything_along(chat: ChatUser) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
 
-    await chat.database.run(delete_session, chat.user, session)
+    await chat.database.of(chat.user).run(delete_session, session)
 
     with pytest.raises(SessionNotFound):
         await chat.events(session)

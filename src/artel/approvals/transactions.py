@@ -27,7 +27,6 @@ from artel.db.tx import Tx
 from artel.errors import ApprovalDecided
 from artel.events.session_log import SessionLog
 from artel.plans.repository import WorkflowRepository
-from artel.sessions import transactions as sessions
 from artel.sessions.repository import SessionRepository
 from artel.turns.repository import TurnRepository
 from artel.turns.transactions import TurnOver, add_turn
@@ -179,7 +178,7 @@ def delete_session(tx: Tx, session_id: str) -> None:
     plans = WorkflowRepository(tx).of_session(session_id)
     BudgetRepository(tx).remove_of_plans(project_id, plans)
     stop_asking(tx, ApprovalRepository(tx).of_session(session_id))
-    sessions.delete_session(tx.connection, tx.principal, session_id)
+    SessionRepository(tx).remove(session_id)
 
 
 def delete_project(tx: Tx, project_id: int) -> list[int]:

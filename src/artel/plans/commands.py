@@ -156,11 +156,10 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
 
 
 @kill_points.transaction("plan.retry")
-def retry(tx: Tx, workflow_id: str, turn_id: str) -> Workflow:
+def retry(tx: Tx, workflow_id: str, turn_id: str) -> None:
     """Queue a finished workflow again: completed tasks keep their results, and its budget stays the same."""
     rows = WorkflowRepository(tx)
-    workflow = rows.get(workflow_id)
-    log = SessionLog(tx, workflow.session_id, 0)
+    log = SessionLog(tx, rows.get(workflow_id).session_id, 1)
     workflow = rows.get(workflow_id)  # as it is now, under the lock of the session's row
     if not workflow.status.is_terminal:
         raise WorkflowNotOver("The workflow goes on. Cancel it first, or wait for its end.")
@@ -177,7 +176,6 @@ def retry(tx: Tx, workflow_id: str, turn_id: str) -> Workflow:
     again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry", workflow_id=workflow_id)
     log.write(turn_id, again)
     tx.after_commit(WorkWaiting(workflow.project_id))
-    return rows.get(workflow_id)
 
 
 def _unapplied_decision(tx: Tx, workflow: Workflow) -> Approval | None:

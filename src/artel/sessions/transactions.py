@@ -53,11 +53,6 @@ def update_session(connection: Connection, principal: Principal, session_id: str
     return sessions.get(session_id)
 
 
-def delete_session(connection: Connection, principal: Principal, session_id: str) -> None:
-    """Delete a session and its messages."""
-    SessionRepository(connection, principal).remove(session_id)
-
-
 def get_session(connection: Connection, principal: Principal, session_id: str) -> SessionWithMessages:
     """Return one session with its latest messages."""
     sessions = SessionRepository(connection, principal)

@@ -1,4 +1,4 @@
-"""Transactions on turns: accept, start, finish. The lock on the session's row orders them."""
+"""Transactions on turns: accept a message, add, start, write events. The lock on the session's row orders them."""
 
 import hashlib
 import json
