@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict
 
 
 class EventData(BaseModel):
@@ -65,13 +66,23 @@ class MessageCompleted(EventData):
     error_code: str | None = None
 
 
+class PlanTask(TypedDict):
+    """A task of a plan before it runs; the cost is null if a price is unknown."""
+
+    id: str
+    agent: str
+    description: str
+    depends_on: list[str]
+    estimated_cost: float | None
+
+
 class TaskPlanCreated(EventData):
     """The orchestrator created a plan."""
 
     type = "task_plan_created"
     plan_id: str
     workflow_id: str
-    tasks: list[dict[str, Any]]
+    tasks: list[PlanTask]
     planned_by: str
     estimated_cost: float | None
     estimated_cost_low: float

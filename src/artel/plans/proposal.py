@@ -8,9 +8,9 @@ from artel.approvals.approval import Approval
 from artel.budgets.money import dollars, dollars_or_none
 from artel.budgets.month import Shortage
 from artel.contract.approvals import BudgetDetails, PlanDetails, PricedDetails
-from artel.contract.events import PlanRequest, TaskPlanCreated
+from artel.contract.events import PlanRequest, PlanTask, TaskPlanCreated
 from artel.plans.plan import TaskGraph, Workflow, WorkflowTask
-from artel.plans.planner import Plan, task_to_json
+from artel.plans.planner import Plan
 from artel.plans.pricing import PlanEstimate
 from artel.runs.approval_factory import tool_approval
 from artel.tools.consent import Question
@@ -54,7 +54,7 @@ def plan_request(approval: Approval) -> PlanRequest:
 def plan_approval(
     turn: Turn,
     workflow: Workflow,
-    tasks: Sequence[Mapping[str, Any]],
+    tasks: Sequence[Mapping[str, object]],
     limit_micros: int,
     details: PricedDetails,
     seconds: int,
@@ -104,10 +104,16 @@ def plan_details(
     return details.model_copy(update={"month_left": short.month_left, "reason": short.reason}) if short else details
 
 
-def shown_tasks(graph: TaskGraph, estimate: PlanEstimate) -> list[dict[str, Any]]:
+def shown_tasks(graph: TaskGraph, estimate: PlanEstimate) -> list[PlanTask]:
     """Return the tasks as users see them before they run."""
     return [
-        task_to_json(task) | {"estimated_cost": dollars_or_none(estimate.tasks[task.id].expected_micros)}
+        PlanTask(
+            id=task.id,
+            agent=task.agent,
+            description=task.description,
+            depends_on=list(task.depends_on),
+            estimated_cost=dollars_or_none(estimate.tasks[task.id].expected_micros),
+        )
         for task in graph.tasks.values()
     ]
 

@@ -38,35 +38,32 @@ _TEXTS: dict[Language, dict[Form, tuple[str, str]]] = {
         "notes": (
             "Notes for “{subject}”: what to find out, and where.",
             (
-                "# Notes: {subject}\n\n1. What is it, and who needs it?\n2. Which ways are there, and what does each "
-                "cost?\n3. What is known to go wrong?\n4. Who has decided this before, and why?\n\nWhere to look: the "
-                "project's own files, its documentation, the people who use it.\n"
+                "# Notes: {subject}\n\n1. What is it, and who needs it?\n2. Which ways are there, and what does "
+                "each cost?\n3. What is known to go wrong?\n4. Who has decided this before, and why?\n\nWhere to "
+                "look: the project's own files, its documentation, the people who use it.\n"
             ),
         ),
         "checklist": (
             "A checklist for “{subject}”.",
             (
-                "# Checklist: {subject}\n\n- [ ] It does what was requested, and nothing else\n- [ ] The edge cases "
-                "are tested: none, one, very many\n- [ ] Errors say what happened and what to do\n- [ ] New readers "
-                "can follow it\n\nTo look at first: what is used most, and what was changed last.\n"
+                "# Checklist: {subject}\n\n- [ ] It does what was requested, and nothing else\n- [ ] The edge "
+                "cases are tested: none, one, very many\n- [ ] Errors say what happened and what to do\n- [ ] New "
+                "readers can follow it\n\nTo look at first: what is used most, and what was changed last.\n"
             ),
         ),
         "outline": (
             "An outline for “{subject}”.",
             (
-                "# Outline: {subject}\n\n1. The point, in one sentence\n2. For whom, and what they know already\n3. "
-                "Three "
-                "things to take away\n4. An example\n5. What to do next\n"
+                "# Outline: {subject}\n\n1. The point, in one sentence\n2. For whom, and what they know already\n"
+                "3. Three things to take away\n4. An example\n5. What to do next\n"
             ),
         ),
         "draft": (
             "A first draft for “{subject}”.",
             (
                 "# {subject}\n\nIn short: one paragraph after which a reader in a hurry can stop.\n\n## The "
-                "question\n\nThe "
-                "problem, in the words of the people who have it.\n\n## The answer\n\nThe way, step by step, with an "
-                "example.\n\n"
-                "## What is open\n\nWhat is not known yet, and who may know it.\n"
+                "question\n\nThe problem, in the words of the people who have it.\n\n## The answer\n\nThe way, "
+                "step by step, with an example.\n\n## What is open\n\nWhat is not known yet, and who may know it.\n"
             ),
         ),
         "code": ("A first function for “{subject}”, with its test.", _CODE),
@@ -75,34 +72,32 @@ _TEXTS: dict[Language, dict[Form, tuple[str, str]]] = {
         "notes": (
             "Заметки: «{subject}» — что узнать и где.",
             (
-                "# Заметки: {subject}\n\n1. Что это и кому это нужно?\n2. Какие есть пути и сколько стоит "
-                "каждый?\n3. Что "
-                "обычно идёт не так?\n4. Кто это уже решал и почему так?\n\nГде смотреть: файлы проекта, документация, "
-                "люди, которые этим пользуются.\n"
+                "# Заметки: {subject}\n\n1. Что это и кому это нужно?\n2. Какие есть пути и сколько стоит каждый?\n"
+                "3. Что обычно идёт не так?\n4. Кто это уже решал и почему так?\n\nГде смотреть: файлы проекта, "
+                "документация, люди, которые этим пользуются.\n"
             ),
         ),
         "checklist": (
             "Список проверок: «{subject}».",
             (
                 "# Проверки: {subject}\n\n- [ ] Делает то, о чём просили, и ничего лишнего\n- [ ] Края проверены: "
-                "ничего, "
-                "один, очень много\n- [ ] Ошибки видны, и ясно, что делать\n- [ ] Новый человек разберётся\n"
+                "ничего, один, очень много\n- [ ] Ошибки видны, и ясно, что делать\n- [ ] Новый человек разберётся"
+                "\n"
             ),
         ),
         "outline": (
             "План текста: «{subject}».",
             (
-                "# План: {subject}\n\n1. Главное одной фразой\n2. Для кого и что они уже знают\n3. Три мысли, которые "
-                "останутся\n4. Пример\n5. Что делать дальше\n"
+                "# План: {subject}\n\n1. Главное одной фразой\n2. Для кого и что они уже знают\n3. Три мысли, "
+                "которые останутся\n4. Пример\n5. Что делать дальше\n"
             ),
         ),
         "draft": (
             "Черновик: «{subject}».",
             (
-                "# {subject}\n\nКоротко: один абзац, после которого можно не читать.\n\n## Вопрос\n\nЗадача словами "
-                "того, у "
-                "кого она есть.\n\n## Ответ\n\nПуть по шагам, с примером.\n\n## Что не решено\n\nЧего мы ещё не "
-                "знаем.\n"
+                "# {subject}\n\nКоротко: один абзац, после которого можно не читать.\n\n## Вопрос\n\nЗадача "
+                "словами того, у кого она есть.\n\n## Ответ\n\nПуть по шагам, с примером.\n\n## Что не решено\n\n"
+                "Чего мы ещё не знаем.\n"
             ),
         ),
         "code": ("Первая функция с тестом: «{subject}».", _CODE),
@@ -111,30 +106,29 @@ _TEXTS: dict[Language, dict[Form, tuple[str, str]]] = {
         "notes": (
             "“{subject}”的笔记：要弄清什么，去哪里找。",
             (
-                "# 笔记：{subject}\n\n1. 这是什么，谁需要它？\n2. 有哪些做法，各要付出什么？\n3. 常见的问题是什么？\n"
-                "4. 以前谁做过决定，为什么？\n\n去哪里找：项目文件、文档和使用它的人。\n"
+                "# 笔记：{subject}\n\n1. 这是什么，谁需要它？\n2. 有哪些做法，各要付出什么？\n3. 常见的问题是什么？"
+                "\n4. 以前谁做过决定，为什么？\n\n去哪里找：项目文件、文档和使用它的人。\n"
             ),
         ),
         "checklist": (
             "“{subject}”的检查清单。",
             (
-                "# 检查清单：{subject}\n\n- [ ] 做到了要求的，没有多余的\n- [ ] 试过边界：没有、一个、很多\n"
-                "- [ ] 出错时会说明，并告诉怎么办\n- [ ] 新人能看懂\n"
+                "# 检查清单：{subject}\n\n- [ ] 做到了要求的，没有多余的\n- [ ] 试过边界：没有、一个、很多\n- [ ] "
+                "出错时会说明，并告诉怎么办\n- [ ] 新人能看懂\n"
             ),
         ),
         "outline": (
             "“{subject}”的提纲。",
             (
-                "# 提纲：{subject}\n\n1. 一句话说明重点\n2. 写给谁，他们已经知道什么\n3. 三个要点"
-                "\n4. 一个例子\n5. 下一步\n"
+                "# 提纲：{subject}\n\n1. 一句话说明重点\n2. 写给谁，他们已经知道什么\n3. 三个要点\n4. 一个例子\n5. "
+                "下一步\n"
             ),
         ),
         "draft": (
             "“{subject}”的初稿。",
             (
-                "# {subject}\n\n简而言之：读完这一段就可以停下。\n\n## 问题\n\n用当事人的话说明。\n"
-                "\n## 回答\n\n一步一步，"
-                "并举例。\n\n## 未决\n\n还不知道的事情。\n"
+                "# {subject}\n\n简而言之：读完这一段就可以停下。\n\n## 问题\n\n用当事人的话说明。\n\n## 回答\n\n"
+                "一步一步，并举例。\n\n## 未决\n\n还不知道的事情。\n"
             ),
         ),
         "code": ("“{subject}”的第一个函数和测试。", _CODE),
