@@ -43,8 +43,7 @@ from tests.people import Person, close_clients  # noqa: E402 - needs sys.path fr
 UNCOUNTED = ("artel.auth", "artel.db", "artel.contract", "artel.errors", "artel.ids", "artel.kill_points", "artel.logs")
 # Periodic work of an idle server: left out together with everything that it calls, also on database threads.
 BACKGROUND = {
-    "artel.runs.host:Host._beat",
-    "artel.runs.host:Host._keep_drafts",
+    "artel.poller:Poller._run",
     "artel.agent_memory.indexer:Indexer.run",
     "artel.spaces.project_events:ProjectEventWriter._write",
     "artel.connector.connector:Connector._keep_alive",
@@ -53,11 +52,13 @@ BACKGROUND = {
 FOREGROUND = {"artel.runs.host:Host._drain"}
 SPACE_CLASS = "WorkerSpace"
 MODEL_CLIENTS = "artel.brain."
+REQUESTS = "artel.api.http_protocol"  # creates the tasks of requests
 WAIT_SECONDS = 30.0
 START_SECONDS = 5.0
 
 T = TypeVar("T")
 
+_task: contextvars.ContextVar["asyncio.Task[Any] | None"] = contextvars.ContextVar("task", default=None)
 _in_background = contextvars.ContextVar("in_background", default=False)
 
 
@@ -201,12 +202,20 @@ class Tracer:
         coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T],
         **options: Any,
     ) -> asyncio.Task[T]:
-        """Create a task of an event loop; remember the call stack of the task that creates it."""
-        task: asyncio.Task[T] = asyncio.Task(coroutine, loop=loop, **options)
-        creator = asyncio.current_task() if asyncio._get_running_loop() is loop else None  # noqa: SLF001
-        if creator is not None:
-            stack = [frame.f_code for frame, _ in traceback.walk_stack(None)]
-            self._chains[task] = self._chains.get(creator, []) + self._modules(reversed(stack))
+        """Create a task of an event loop; remember the call stack that leads to it.
+
+        A task that a callback creates follows the task in whose context the callback was registered: a turn is taken
+        by its host when the transaction of the request has been committed.
+        """
+        context = options.pop("context", None) or contextvars.copy_context()
+        task: asyncio.Task[T] = asyncio.Task(coroutine, loop=loop, context=context, **options)
+        modules = self._modules(reversed([frame.f_code for frame, _ in traceback.walk_stack(None)]))
+        creator = _task.get()
+        if creator is not None and REQUESTS not in modules:
+            is_running = asyncio.current_task() is creator
+            waiting = [] if is_running else self._modules(_awaited(creator.get_coro()))
+            self._chains[task] = self._chains.get(creator, []) + waiting + modules
+        context.run(_task.set, task)
         return task
 
     def model_called(self, loop: asyncio.AbstractEventLoop) -> None:
