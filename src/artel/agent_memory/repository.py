@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import ColumnElement, Row, Select, Text, bindparam, cast, func
+from sqlalchemy import ColumnElement, Row, Select, Text, bindparam, cast, func, or_
 
 from artel.db.tables import memories, memory_archives
 from artel.db.tenant import TenantRepository, prepared
@@ -19,6 +19,7 @@ MAX_CONTENT_CHARACTERS = 100_000
 MAX_UNINDEXED = 200  # memories that are searched by words because they are not indexed yet
 SEARCHED_CHARACTERS = 4_000  # of each unindexed memory
 MAX_TYPES = 100  # in statistics
+RECALLED = 5  # memories read by one prepared statement: what a turn recalls
 EXPORT_ROWS = 50  # per page: a memory may have 100,000 characters
 
 
@@ -116,6 +117,13 @@ class MemoryRepository(TenantRepository):
             .limit(bindparam("most"))
         )
 
+    @prepared
+    def _some(cls) -> Select[Any]:  # noqa: N805
+        is_some = or_(*(memories.c.id == bindparam(f"id_{number}") for number in range(RECALLED)))
+        return cls._prepare_select().where(
+            memories.c.project_id == bindparam("project"), memories.c.agent_id == bindparam("agent"), is_some
+        )
+
     def add(self, project_id: int, agent_id: int, new: Sequence[NewMemory]) -> list[StoredMemory]:
         """Add memories of an agent, which must be there; what is too long is cut."""
         rows = [_values(memory) for memory in new]
@@ -138,8 +146,13 @@ class MemoryRepository(TenantRepository):
 
     def by_ids(self, project_id: int, agent_id: int, ids: Sequence[str]) -> dict[str, StoredMemory]:
         """Return the agent's memories among these ids, by id."""
-        conditions = *_of_agent(project_id, agent_id), memories.c.id.in_(ids)
-        return {row.id: _memory(row) for row in self.connection.execute(self._select().where(*conditions))}
+        found: dict[str, StoredMemory] = {}
+        for start in range(0, len(ids), RECALLED):
+            some = [*ids[start : start + RECALLED], *[""] * RECALLED]
+            by_number = {f"id_{number}": some[number] for number in range(RECALLED)}
+            rows = self._run(self._some, project=project_id, agent=agent_id, **by_number)
+            found |= {row.id: _memory(row) for row in rows}
+        return found
 
     def not_indexed(self, project_id: int, agent_id: int) -> list[UnindexedMemory]:
         """Return the agent's newest memories that are not indexed yet, with shortened content."""

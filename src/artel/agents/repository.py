@@ -29,6 +29,11 @@ class AgentRepository(TenantRepository):
         either = agents.c.name == bindparam("name_1"), agents.c.name == bindparam("name_2")
         return cls._prepare_select(agents.c.id, agents.c.name).where(*_prepared_listed(), or_(*either))
 
+    @prepared
+    def _to_share(cls) -> Select[Any]:  # noqa: N805
+        is_agent = agents.c.project_id == bindparam("project"), agents.c.id == bindparam("agent")
+        return cls._prepare_select(agents.c.id).where(*is_agent).with_for_update(read=True, key_share=True)
+
     def add(self, project_id: int, parent_agent_id: int | None, new: Sequence[NewAgent]) -> list[Agent]:
         """Add agents, all or none."""
         now = datetime.now(UTC)
@@ -78,8 +83,7 @@ class AgentRepository(TenantRepository):
 
     def lock_shared(self, project_id: int, agent_id: int) -> bool:
         """Lock the agent against deletion until the commit; return whether it exists."""
-        statement = self._select(agents.c.id).where(agents.c.project_id == project_id, agents.c.id == agent_id)
-        return self.connection.execute(statement.with_for_update(read=True, key_share=True)).first() is not None
+        return self._run(self._to_share, project=project_id, agent=agent_id).one_or_none() is not None
 
     def names(self, project_id: int | None = None) -> list[tuple[int, str]]:
         """Return (project id, name) of the agents of a project or of all projects, including `root`."""
