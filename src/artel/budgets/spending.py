@@ -1,6 +1,5 @@
 """Usage and cost of a workflow so far."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from artel.brain.brain import Usage
@@ -12,47 +11,35 @@ from artel.turns.turn import Turn
 Spent = tuple[int, bool]  # cost of a workflow in micros, and whether the price of some calls is unknown
 
 
-class Shares:
-    """Usage of a turn by agent and model; no agent means the orchestrator."""
-
-    def __init__(self, stored: Sequence[UsageShare] = ()) -> None:
-        self._by: dict[tuple[int | None, str, str], Usage] = {}
-        for share in stored:
-            self.add(Usage(**share.usage.model_dump()), share.agent_id, share.agent)
-
-    def add(self, usage: Usage, agent_id: int | None = None, agent: str = "") -> None:
-        """Add the usage of some calls."""
-        if usage.calls:
-            key = agent_id, agent, usage.model
-            self._by[key] = plus(self._by.get(key, Usage(usage.model)), usage)
-
-    def stored(self) -> tuple[UsageShare, ...]:
-        """Return the shares in their stored form."""
-        return tuple(
-            UsageShare(agent_id=agent_id, agent=agent, usage=chat.Usage.of(used))
-            for (agent_id, agent, _), used in self._by.items()
-        )
-
-
 class Spending:
     """Usage and cost of a workflow; once a price is unknown, the cost stays marked as unknown.
 
     Usage comes from the calls themselves. Cost comes from the budget guard, which also counts calls that were lost.
     """
 
-    def __init__(self, usage: Usage, spent_micros: int, *, price_unknown: bool, shares: Shares | None = None) -> None:
+    def __init__(self, usage: Usage, spent_micros: int, *, price_unknown: bool) -> None:
         self.usage = usage  # of the turn
-        self.shares = shares or Shares()  # of the turn, by agent and model
         self.micros = spent_micros  # of all runs
         self.price_unknown = price_unknown
+        self._shares: dict[tuple[int | None, str, str], Usage] = {}  # of the turn, by agent id, agent and model
 
     @classmethod
     def resume(cls, turn: Turn, workflow: Workflow, model: str) -> "Spending":
         """Return what was stored when the turn was parked or handed over to another worker space."""
-        stored = turn.parked.usage if turn.parked else None
-        usage = Usage(**stored.model_dump()) if stored else Usage(model)
-        shares = Shares(turn.parked.shares if turn.parked else ())
-        return cls(usage, workflow.spent_micros, price_unknown=workflow.price_unknown, shares=shares)
+        stored = turn.parked or ParkedRun()
+        usage = Usage(**stored.usage.model_dump()) if stored.usage else Usage(model)
+        spending = cls(usage, workflow.spent_micros, price_unknown=workflow.price_unknown)
+        for share in stored.shares:
+            spending._add_share(Usage(**share.usage.model_dump()), share.agent_id, share.agent)
+        return spending
+
+    @property
+    def shares(self) -> tuple[UsageShare, ...]:
+        """The usage of the turn by agent and model, in its stored form; no agent means the orchestrator."""
+        return tuple(
+            UsageShare(agent_id=agent_id, agent=agent, usage=chat.Usage.of(used))
+            for (agent_id, agent, _), used in self._shares.items()
+        )
 
     @property
     def spent(self) -> Spent:
@@ -61,10 +48,14 @@ class Spending:
 
     def add(self, usage: Usage, agent_id: int | None = None, agent: str = "") -> None:
         """Add the usage of some calls of an agent or the orchestrator."""
-        self.shares.add(usage, agent_id, agent)
         if usage.calls:
+            self._add_share(usage, agent_id, agent)
             self.usage = plus(self.usage, usage)
             self.price_unknown = self.price_unknown or usage.cost_usd is None
+
+    def _add_share(self, usage: Usage, agent_id: int | None, agent: str) -> None:
+        key = agent_id, agent, usage.model
+        self._shares[key] = plus(self._shares.get(key, Usage(usage.model)), usage)
 
     def pay(self, amount: int) -> None:
         """Add the cost of a call in micros."""
@@ -72,10 +63,7 @@ class Spending:
 
     def store_in(self, turn: Turn) -> Turn:
         """Return a copy of the turn that stores its usage, in total and by agent."""
-        used = {
-            "usage": chat.Usage.of(self.usage) if self.usage.calls else None,
-            "shares": self.shares.stored(),
-        }
+        used = {"usage": chat.Usage.of(self.usage) if self.usage.calls else None, "shares": self.shares}
         return replace(turn, parked=(turn.parked or ParkedRun()).model_copy(update=used))
 
 

@@ -310,7 +310,7 @@ class _OrchestratedTurn:
             chat.Usage.of(spending.usage) if spending.usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
-            shares=spending.shares.stored(),
+            shares=spending.shares,
         )
         return await store_end(self._space, self._turn, outcome)
 

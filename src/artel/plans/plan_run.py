@@ -395,7 +395,7 @@ class PlanRun:
             time.monotonic() - self._began,
             error_code=code,
             partial=self._services.hub.partial_answer(self._turn.session_id, self._turn.id) if code else "",
-            shares=self._spending.shares.stored(),
+            shares=self._spending.shares,
             agent=AgentAtWork(agent.id, agent.name, "", "") if agent else None,
             memories={
                 agent.id: [self._memory(content, "conversation", self._turn.id)]
@@ -422,7 +422,7 @@ class PlanRun:
     async def _note_usage(self) -> None:
         """Store the usage of a turn that another process has ended."""
         if self._spending.usage.calls:
-            used = chat.Usage.of(self._spending.usage), self._spending.shares.stored()
+            used = chat.Usage.of(self._spending.usage), self._spending.shares
             database = self._services.database.of(self._space.principal)
             await database.run(note_usage, self._turn.session_id, self._turn.id, *used)
 
