@@ -61,6 +61,14 @@ async def load() -> None:
         await asyncio.to_thread(_loaded)
 
 
+def litellm_file(name: str) -> Path:
+    """Return the path of a file that LiteLLM ships; raise FileNotFoundError if LiteLLM is not installed."""
+    found = importlib.util.find_spec("litellm")
+    if found is None or not found.submodule_search_locations:
+        raise FileNotFoundError(name)
+    return Path(found.submodule_search_locations[0]) / name
+
+
 def _find(model: str) -> Price | None:
     prices = _map if _map is not None else _loaded()
     return next((prices[name] for name in _names(model) if name in prices), None)
@@ -85,11 +93,8 @@ def _loaded() -> dict[str, Price]:
 
 
 def _read() -> dict[str, Price]:
-    found = importlib.util.find_spec("litellm")
-    if found is None or not found.submodule_search_locations:
-        return {}
     try:
-        text = (Path(found.submodule_search_locations[0]) / _FILE).read_text(encoding="utf-8")
+        text = litellm_file(_FILE).read_text(encoding="utf-8")
     except OSError:
         return {}
     return {name: _price(entry) for name, entry in json.loads(text).items() if name != "sample_spec"}

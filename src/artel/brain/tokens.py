@@ -6,13 +6,13 @@ are missing, a token is assumed to be four bytes.
 """
 
 import hashlib
-import importlib.util
 import re
 import threading
 from binascii import a2b_base64
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
+
+from artel.brain.prices import litellm_file
 
 # Long texts are counted in pieces, because long runs of one character take more than linear time.
 PIECE_CHARACTERS = 16_384
@@ -106,11 +106,8 @@ def _guess(text: str) -> int:
 
 
 def _read_ranks(name: str) -> dict[bytes, int]:
-    found = importlib.util.find_spec("litellm")
-    if found is None or not found.submodule_search_locations:
-        raise FileNotFoundError(name)
-    folder = Path(found.submodule_search_locations[0]) / "litellm_core_utils" / "tokenizers"
     # The files are named as in tiktoken's cache.
     url = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
-    lines = (folder / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()).read_bytes().splitlines()
+    file = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
+    lines = litellm_file(f"litellm_core_utils/tokenizers/{file}").read_bytes().splitlines()
     return {a2b_base64(token): int(rank) for token, rank in (line.split() for line in lines)}
