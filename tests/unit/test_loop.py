@@ -453,6 +453,28 @@ def test_langgraph_is_imported_only_when_it_is_needed() -> None:
     assert done.stdout.strip() == "[]"
 
 
+PLAIN = """
+import asyncio, sys, time
+from tests.agents import *
+from artel.agent_loop.loop import Run, run_loop
+from artel.agent_loop.parking import State
+from artel.agent_loop.task import *
+from artel.brain.brain import Message
+from artel.tools.toolbox import Toolbox
+run = Run(AgentSpec("a", "m", 0, 10), ScriptedBrain(), Toolbox(), Heard(), time.monotonic() + 20, Tally("m"))
+print(asyncio.run(run_loop(run, State((Message("user", "x"),)))).content)
+print([name for name in sys.modules if name.startswith("lang")])
+"""
+
+
+def test_run_without_optional_phases_does_not_import_langgraph() -> None:
+    env = {"PYTHONPATH": "."}
+
+    done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=False, env=env)
+
+    assert (done.stdout.split(), done.returncode) == (["Done.", "[]"], 0), done.stderr
+
+
 TRACED = """
 import asyncio, socket, time
 def refuse(*_): raise SystemExit("it goes to the network")
