@@ -30,11 +30,8 @@ _loaded: dict[str, Any] = {}
 log = get_logger(__name__)
 
 
-class AnswerEmpty(ArtelError):
+class AnswerEmpty(ArtelError, kind=Kind.UNAVAILABLE, code="model_answer_empty"):
     """The model returned no text."""
-
-    kind = Kind.UNAVAILABLE
-    code = "model_answer_empty"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,60 +14,36 @@ MAX_DELIVERIES = 5
 MAX_LENGTH = 10_000
 
 
-class BusUnavailable(ArtelError):
+class BusUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="bus_unavailable"):
     """The broker can't be reached, or didn't confirm a message in time."""
 
-    kind = Kind.UNAVAILABLE
-    code = "bus_unavailable"
 
-
-class BusClosed(ArtelError):
+class BusClosed(ArtelError, kind=Kind.UNAVAILABLE, code="bus_closed"):
     """This process has closed the bus."""
 
-    kind = Kind.UNAVAILABLE
-    code = "bus_closed"
 
-
-class QueueFull(ArtelError):
+class QueueFull(ArtelError, kind=Kind.UNAVAILABLE, code="queue_full"):
     """A queue that the message is routed to has reached its maximum length."""
 
-    kind = Kind.UNAVAILABLE
-    code = "queue_full"
 
-
-class QueueMismatch(ArtelError):
+class QueueMismatch(ArtelError, kind=Kind.CONFLICT, code="queue_mismatch"):
     """A queue of this name exists with other properties."""
 
-    kind = Kind.CONFLICT
-    code = "queue_mismatch"
 
-
-class NameTaken(ArtelError):
+class NameTaken(ArtelError, kind=Kind.CONFLICT, code="name_taken"):
     """Another subscriber holds this exclusive queue name."""
 
-    kind = Kind.CONFLICT
-    code = "name_taken"
 
-
-class NoListener(ArtelError):
+class NoListener(ArtelError, kind=Kind.UNAVAILABLE, code="no_listener"):
     """No queue is bound to this routing key."""
 
-    kind = Kind.UNAVAILABLE
-    code = "no_listener"
 
-
-class RequestTimeout(ArtelError):
+class RequestTimeout(ArtelError, kind=Kind.UNAVAILABLE, code="request_timeout"):
     """No reply came in time."""
 
-    kind = Kind.UNAVAILABLE
-    code = "request_timeout"
 
-
-class InvalidKey(ArtelError):
+class InvalidKey(ArtelError, kind=Kind.INVALID, code="invalid_key"):
     """A routing key, or a name used in one, is empty or has reserved characters."""
-
-    kind = Kind.INVALID
-    code = "invalid_key"
 
 
 @dataclass(frozen=True, slots=True)

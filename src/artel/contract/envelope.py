@@ -50,11 +50,8 @@ Seconds = Annotated[float, Field(gt=0)]
 Dollars = Annotated[float, Field(ge=0)]
 
 
-class InvalidMessage(ArtelError):
+class InvalidMessage(ArtelError, kind=Kind.INVALID, code="invalid_message"):
     """A received or outgoing message is not valid."""
-
-    kind = Kind.INVALID
-    code = "invalid_message"
 
 
 class Part(BaseModel):

@@ -33,11 +33,8 @@ TILE_ROWS, TILE_COLUMNS = 8, 64
 AVX512_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")
 
 
-class EmbeddingsUnavailable(ArtelError):
+class EmbeddingsUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="embeddings_unavailable"):
     """Texts can't be embedded; memory is searched by words only."""
-
-    kind = Kind.UNAVAILABLE
-    code = "embeddings_unavailable"
 
 
 def find_model(folder: Path | None) -> Path | None:

@@ -16,11 +16,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class MemoryUnavailable(ArtelError):
+class MemoryUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="memory_unavailable"):
     """The memory index is down or overloaded; everything else works without it."""
-
-    kind = Kind.UNAVAILABLE
-    code = "memory_unavailable"
 
 
 class Vector(Protocol):
