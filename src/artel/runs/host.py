@@ -38,6 +38,7 @@ PULSE_SECONDS = 1.0
 STOP_SECONDS = 5.0
 CANCEL_SECONDS = 3.0
 MAX_LANES = 10_000
+CRASHED = "Something went wrong on the server. The log has it by turn_id."
 INTERRUPTED = "The server restarted; the answer was cut off."
 DRAFT_SECONDS = 0.5
 MAX_DRAFTS = 200  # stored in one transaction
@@ -264,9 +265,7 @@ class Host:
                 log.warning("turn_waits_for_the_database", reason=failure.detail)
             case _:
                 log.error("turn_crashed", exc_info=failure)
-                await self._fail(
-                    job, "internal_error", "Something went wrong on the server. The log has it by turn_id."
-                )
+                await self._fail_crashed(job)
                 return
         lane.jobs.clear()
         lane.look = False
@@ -298,14 +297,15 @@ class Host:
             self._services.figures.ended(turn.mode, ended.status, seconds)
         return ended
 
-    async def _fail(self, job: Job, code: str, message: str) -> None:
-        turn = job.turn
-        space = self._spaces.peek(turn.project_id)
+    async def _fail_crashed(self, job: Job) -> None:
+        space = self._spaces.peek(job.turn.project_id)
         lease = space.lease if space else None
         if lease is None and self._host_id is not None:
             return  # the new owner of the space finds the turn
+        turn = job.turn
         with suppress(TurnOver, ArtelError, LeaseLost):
-            await _end(self._services, job.principal, turn.session_id, turn.id, code, message, lease)
+            turn = await self._services.database.read(get_turn, job.principal, turn.session_id, turn.id)
+            await _fail(self._services, job.principal, turn, "internal_error", CRASHED, lease)
 
     # Drafts of unfinished answers
 
@@ -400,32 +400,19 @@ async def _fail_interrupted(
 ) -> None:
     """Fail interrupted turns that have not ended; idempotent."""
     for user_id, session_id, turn_id in left:
-        principal = Principal(user_id)
-        try:
-            if only_running and not await services.database.read(_is_running, principal, session_id, turn_id):
-                continue
-            await _end(services, principal, session_id, turn_id, "interrupted", INTERRUPTED, lease)
-        except (TurnOver, ArtelError, LeaseLost):
-            continue
-        log.info("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
+        with suppress(TurnOver, ArtelError, LeaseLost):
+            turn = await services.database.read(get_turn, Principal(user_id), session_id, turn_id)
+            if not only_running or turn.status is TurnStatus.RUNNING:
+                await _fail(services, Principal(user_id), turn, "interrupted", INTERRUPTED, lease)
+                log.info("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
 
 
-async def _end(
-    services: SpaceServices,
-    principal: Principal,
-    session_id: str,
-    turn_id: str,
-    code: str,
-    text: str,
-    lease: Lease | None,
+async def _fail(
+    services: SpaceServices, principal: Principal, turn: Turn, code: str, text: str, lease: Lease | None
 ) -> None:
-    turn = await services.database.read(get_turn, principal, session_id, turn_id)
-    outcome = Outcome.failure(TurnStatus.FAILED, code, text, services.hub.partial_answer(session_id, turn_id))
+    partial_answer = services.hub.partial_answer(turn.session_id, turn.id)
+    outcome = Outcome.failure(TurnStatus.FAILED, code, text, partial_answer)
     await services.database.of(principal, lease).run(end_turn, turn, outcome)
-
-
-def _is_running(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> bool:
-    return TurnRepository(connection, principal).get(session_id, turn_id).status is TurnStatus.RUNNING
 
 
 def _next_job(connection: Connection, session_id: str) -> Job | None:
