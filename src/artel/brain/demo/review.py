@@ -50,36 +50,27 @@ _REQUESTS = tuple(
         ),
     )
 )
-# The tasks of the plan in all languages of the demo brain; first the kind of agent that fits.
-_TASKS: dict[Part, tuple[str, dict[Language, str]]] = {
-    "structure": (
-        "analysis",
-        {
-            "en": "Look at the structure of this folder",
-            "ru": "Посмотреть структуру этой папки",
-            "zh": "查看这个文件夹的结构",
-        },
-    ),
-    "notes": (
-        "code",
-        {
-            "en": "Find the open TODOs in this folder",
-            "ru": "Найти открытые TODO в этой папке",
-            "zh": "查找这个文件夹里的 TODO",
-        },
-    ),
-    "readme": (
-        "writing",
-        {
-            "en": "Check the README of this folder",
-            "ru": "Проверить README этой папки",
-            "zh": "检查这个文件夹的 README",
-        },
-    ),
-    "tests": (
-        "research",
-        {"en": "Look at the tests of this folder", "ru": "Посмотреть тесты этой папки", "zh": "查看这个文件夹的测试"},
-    ),
+# The tasks of the plan in all languages of the demo brain, and the kind of agent that fits each.
+_KIND: dict[Part, str] = {"structure": "analysis", "notes": "code", "readme": "writing", "tests": "research"}
+_TASKS: dict[Language, dict[Part, str]] = {
+    "en": {
+        "structure": "Look at the structure of this folder",
+        "notes": "Find the open TODOs in this folder",
+        "readme": "Check the README of this folder",
+        "tests": "Look at the tests of this folder",
+    },
+    "ru": {
+        "structure": "Посмотреть структуру этой папки",
+        "notes": "Найти открытые TODO в этой папке",
+        "readme": "Проверить README этой папки",
+        "tests": "Посмотреть тесты этой папки",
+    },
+    "zh": {
+        "structure": "查看这个文件夹的结构",
+        "notes": "查找这个文件夹里的 TODO",
+        "readme": "检查这个文件夹的 README",
+        "tests": "查看这个文件夹的测试",
+    },
 }
 _NAMED_PART: dict[Part, re.Pattern[str]] = {
     "structure": re.compile(r"(?i)structure|layout|структур|结构"),
@@ -87,7 +78,7 @@ _NAMED_PART: dict[Part, re.Pattern[str]] = {
     "readme": re.compile(r"(?i)readme|documentation|docs\b|документаци|文档"),
     "tests": re.compile(r"(?i)\btest|тест|测试"),
 }
-_PART_OF = {text.lower(): part for part, (_, texts) in _TASKS.items() for text in texts.values()}
+_PART_OF = {text.lower(): part for texts in _TASKS.values() for part, text in texts.items()}
 
 _LIST, _READ, _SEARCH = "tool_list_directory", "tool_read_file", "tool_search_files"
 _NOTES = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
@@ -226,12 +217,12 @@ def _parts(text: str) -> tuple[Part, ...]:
     """Return the parts of a review, beginning with those that the user wants to focus on."""
     found = _request_match(text)
     focus = (found and found["focus"]) or ""
-    return tuple(sorted(_TASKS, key=lambda part: not _NAMED_PART[part].search(focus)))
+    return tuple(sorted(_KIND, key=lambda part: not _NAMED_PART[part].search(focus)))
 
 
 def review_tasks(text: str) -> list[tuple[str, str]]:
     """Return the tasks of a review, each with its kind of work."""
-    return [(_TASKS[part][1][language_of(text)], _TASKS[part][0]) for part in _parts(text)]
+    return [(_TASKS[language_of(text)][part], _KIND[part]) for part in _parts(text)]
 
 
 def introduction(request: str, results: Sequence[str]) -> str:
