@@ -51,7 +51,7 @@ $(CHROMA)/.ready: $(READY) requirements/chroma.txt
 faults: setup ## Kill the server at every named point of a turn and of a plan, 20 times each and database, and while it writes
 	@ARTEL_TEST_DEPTH=deep KILLS_PER_POINT=20 $(BIN)/pytest tests/faults
 
-lint: lint-quick ## Check style, types, import directions, tenant scope, who opens paths, and generated docs
+lint: lint-quick ## Check style, types, import directions, tenant scope, who opens paths, language, and generated docs
 	@$(BIN)/mypy
 
 lint-quick: setup
@@ -60,6 +60,7 @@ lint-quick: setup
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python scripts/check_tenant_scope.py
 	@$(BIN)/python scripts/check_paths.py
+	@$(BIN)/python scripts/check_language.py
 	@$(BIN)/python scripts/generate_docs.py --check
 
 fix: setup ## Format, and mend what can be mended automatically
