@@ -54,8 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Use two more workers than cores, because tests wait a third of the time."""
-    return (yield) + 2
+    """Use three more workers than cores, because tests wait for a third of their time."""
+    return (yield) + 3
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,7 +7,6 @@ the connector's journal makes calls idempotent.
 import asyncio
 import time
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
@@ -251,7 +250,7 @@ def _row(call_id: str, connector: OnlineConnector, method: str, params: dict[str
 
 def _deadline(relayed: RelayCall, call: Call) -> float:
     """Return the deadline of another process's call, in seconds of `time.monotonic()`."""
-    left = (relayed.expires_at - datetime.now(UTC)).total_seconds()
+    left = (relayed.expires_at - relayed.read_at).total_seconds()  # both by the database's clock
     return time.monotonic() + min(left, call.timeout_ms / 1000)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, type_coerce
 
 from artel.db.tables import relay_calls
 from artel.remote_calls import CallRepository, database_time
@@ -22,6 +22,7 @@ class RelayCall:
     method: str
     params: dict[str, Any]
     expires_at: datetime
+    read_at: datetime
 
 
 class RelayCallRepository(CallRepository):
@@ -32,7 +33,8 @@ class RelayCallRepository(CallRepository):
 
 def find_calls(connection: Connection, process_id: str) -> list[RelayCall]:
     """Return the unsent calls to all connectors, of any user, that are connected to a process."""
-    columns = relay_calls.c
-    is_new = columns.process_id == process_id, columns.answer.is_(None), columns.expires_at > database_time(connection)
-    fields = (columns[name] for name in RelayCall.__slots__)
-    return [RelayCall(*row) for row in connection.execute(select(*fields).where(*is_new).limit(MAX_CALLS))]
+    columns, now = relay_calls.c, database_time(connection)
+    is_new = columns.process_id == process_id, columns.answer.is_(None), columns.expires_at > now
+    stored = columns.id, columns.user_id, columns.project_id, columns.method, columns.params, columns.expires_at
+    statement = select(*stored, type_coerce(now, columns.expires_at.type)).where(*is_new).limit(MAX_CALLS)
+    return [RelayCall(*row) for row in connection.execute(statement)]

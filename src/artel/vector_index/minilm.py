@@ -249,8 +249,9 @@ def _limit_blas_threads() -> str:
         library = ctypes.CDLL(str(path))
         set_threads: Any = getattr(library, "scipy_openblas_set_num_threads64_", None)
         kernels: Any = getattr(library, "scipy_openblas_get_corename64_", None)
-        if set_threads is not None and kernels is not None:
+        if set_threads is not None:
             set_threads(1)
+        if kernels is not None:
             kernels.restype = ctypes.c_char_p
             return str(kernels().decode())
     return ""

@@ -1,5 +1,6 @@
 """Creation of the configured index and embedder."""
 
+from artel.errors import ConfigurationInvalid
 from artel.settings import Settings
 from artel.vector_index.embedder import Embedder, LiteLlmEmbedder, MiniLmEmbedder, NoEmbedder
 from artel.vector_index.store import MemoryStore
@@ -22,12 +23,14 @@ def make_store(settings: Settings, embedder: Embedder) -> MemoryStore:
         from artel.vector_index.chroma import ChromaStore
 
         return ChromaStore(settings.data_dir / "chroma", model=model, dimensions=dimensions)
-    if settings.qdrant_url is None:
-        from artel.vector_index.edge import EdgeStore
+    try:
+        if settings.qdrant_url is None:
+            from artel.vector_index.edge import EdgeStore
 
-        return EdgeStore(settings.data_dir / "memory", model=model, dimensions=dimensions)
-    from artel.vector_index.qdrant import QdrantStore
-
+            return EdgeStore(settings.data_dir / "memory", model=model, dimensions=dimensions)
+        from artel.vector_index.qdrant import QdrantStore
+    except ImportError as failure:  # native modules, which not every machine can load
+        raise ConfigurationInvalid(f"The memory index can't be loaded: {failure}. Install Artel again.") from failure
     url, key = settings.qdrant_url.get_secret_value(), settings.qdrant_api_key
     return QdrantStore(
         url,
