@@ -47,7 +47,7 @@ from artel.turns.waiters import Ended
 
 LOOK_SECONDS = 1.0
 RETRIES = 2
-BACKOFF = Backoff(1.0)
+BACKOFF = Backoff(2.0)
 # Failures that may be temporary; any other one would happen again.
 RETRYABLE = frozenset({"timeout", "model_rate_limited"})
 NO_MORE_MONEY = "You did not want to spend more."
@@ -234,7 +234,7 @@ class PlanRun:
                 self._board.count(task.id, result.usage)
                 listener.restart()
                 await asyncio.sleep(pause)
-                waiting = None
+                waiting = waiting if is_full else None  # a task that was not started still has to be resumed
         finally:
             listener.end()
 

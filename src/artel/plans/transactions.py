@@ -249,6 +249,7 @@ def park_run(
     """
     log = SessionLog(tx, turn.session_id, 0)
     if _was_left(tx, turn):
+        tx.after_commit(TurnParked(turn.id))
         return True
     approvals = ApprovalRepository(tx)
     pending = {approval.id for approval in approvals.of_turn(turn.id, ApprovalStatus.PENDING)}

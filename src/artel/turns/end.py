@@ -25,7 +25,7 @@ from artel.contract.events import (
     TurnFailed,
 )
 from artel.contract.parked_run import UsageShare
-from artel.db.hints import MemoriesChanged, TurnStopped
+from artel.db.hints import MemoriesChanged, SessionChanged, TurnStopped
 from artel.db.tx import Tx
 from artel.errors import AgentNotFound
 from artel.events.session_log import SessionLog
@@ -151,6 +151,9 @@ def cancel_turn(tx: Tx, session_id: str, turn_id: str, partial: str = "") -> Tur
             shares=used.shares if used else (),
         )
         end_turn(tx, turn, outcome)
+    else:  # the response to an earlier cancellation may have got lost
+        tx.after_commit(SessionChanged(session_id))
+        tx.after_commit(TurnStopped(turn_id))
     return turns.get(session_id, turn_id)
 
 
