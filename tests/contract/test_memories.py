@@ -274,6 +274,27 @@ async def test_background_indexing_yields_to_turns_for_a_limited_time(
     assert len(world.store.upserts) == 1
 
 
+@pytest.mark.req("UWS-20.1")
+async def test_memories_of_turns_in_a_row_are_indexed_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexer, "MAX_YIELD_SECONDS", 60)
+    [first] = await world.remember("the first turn")
+    later: list[str] = []
+    polls = 0
+
+    def busy() -> bool:
+        nonlocal polls
+        polls += 1
+        return polls >= 3 and not later  # a turn begins before it was quiet for long enough
+
+    step = asyncio.create_task(world.memories.indexer.step(busy))
+    await until(lambda: polls >= 3)
+    later += await world.remember("the second turn")
+    await step
+
+    assert sorted(world.store.upserts) == sorted([first, *later])
+    assert not await world.memories.indexer.step()
+
+
 async def test_text_that_can_not_be_embedded_is_skipped(world: World) -> None:
     class FailingEmbedder(NoEmbedder):
         dimensions = 1

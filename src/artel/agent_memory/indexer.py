@@ -22,6 +22,7 @@ POLL_SECONDS = 30.0  # finds work of other processes and missed wake-ups
 BACKOFF = Backoff(0.5, 30.0)  # while the index is down
 MAX_YIELD_SECONDS = 2.0
 BUSY_POLL_SECONDS = 0.02
+QUIET_POLLS = 5  # without a turn, before a few memories are indexed: those of the next turns are embedded with them
 
 log = get_logger(__name__)
 
@@ -89,19 +90,21 @@ class Indexer:
                     async with asyncio.timeout(POLL_SECONDS):
                         await self._woken.wait()
 
-    async def step(self, busy: Callable[[], bool] = lambda: False) -> bool:
+    async def step(self, busy: Callable[[], bool] | None = None) -> bool:
         """Run the chores or index one batch; return whether there may be more work."""
         if await self.run_chores():
             return True
         if self._store.needs_rebuild:
             await self.prepare()
-        limit = self._batch + len(self._reserved)
-        found = await self._database.read(index_queue.waiting, self._after, limit)
-        rows = [row for row in found if row.id not in self._reserved][: self._batch]
-        self.state.waiting = len(rows)
+        rows = await self._find()
         if not rows:
             return await self._finish_pass()
-        await _yield_to_turns(busy)
+        if busy is not None:
+            is_full = len(rows) == self._batch
+            await _yield_to_turns(busy, 1 if is_full else QUIET_POLLS)
+            rows = rows if is_full else await self._find()
+            if not rows:
+                return True
         try:
             await self.index(rows)
         except EmbeddingsUnavailable:
@@ -112,6 +115,14 @@ class Indexer:
             raise
         self._batch = min(self._batch * 2, BATCH)
         return True
+
+    async def _find(self) -> list[UnindexedMemory]:
+        """Return the next batch of memories to index."""
+        limit = self._batch + len(self._reserved)
+        found = await self._database.read(index_queue.waiting, self._after, limit)
+        rows = [row for row in found if row.id not in self._reserved][: self._batch]
+        self.state.waiting = len(rows)
+        return rows
 
     async def prepare(self) -> None:
         """Open the index; if it was created new, queue every memory for indexing."""
@@ -195,9 +206,11 @@ class Indexer:
         return False
 
 
-async def _yield_to_turns(busy: Callable[[], bool]) -> None:
-    """Wait while turns are running, for a limited time."""
+async def _yield_to_turns(busy: Callable[[], bool], quiet_polls: int) -> None:
+    """Wait until no turn was running at so many polls in a row, for a limited time."""
+    quiet = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(MAX_YIELD_SECONDS):
-            while busy():  # noqa: ASYNC110 - there is no event for the end of the last turn
+            # There is no event for the end of the last turn.
+            while (quiet := 0 if busy() else quiet + 1) < quiet_polls:  # noqa: ASYNC110
                 await asyncio.sleep(BUSY_POLL_SECONDS)
