@@ -6,6 +6,7 @@ A question may be decided elsewhere at the same time, or expire.
 import os
 import select
 import sys
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -133,7 +134,7 @@ def deadline(request: dict[str, Any]) -> str:
     return f"until {expires:%H:%M:%S}" if is_today else f"until {expires:%Y-%m-%d %H:%M}"
 
 
-class _Question:
+class _Question(ABC):
     """Asks about an approval until there is a decision, and sends it."""
 
     def __init__(self, conversation: "Conversation", request: dict[str, Any], note: Note) -> None:
@@ -165,12 +166,13 @@ class _Question:
             self._note(f"artel: {error.detail}")
             return False
 
+    @abstractmethod
     def _ask_once(self, lines: TypedLines) -> bool:
-        raise NotImplementedError
+        """Ask once; return whether there was a decision."""
 
+    @abstractmethod
     def _outcome(self) -> str:
         """Return the text for a question that was decided elsewhere."""
-        raise NotImplementedError
 
 
 # Plans

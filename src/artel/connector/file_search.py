@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -35,20 +36,20 @@ class OutOfTime(Exception):
     """The search reached its time or byte limit."""
 
 
-class Matcher:
+class Matcher(ABC):
     """Finds lines in files."""
 
-    def begin(self) -> None:
+    def begin(self) -> None:  # noqa: B027
         """Prepare the search; raise CallRefused if the query is invalid."""
 
+    @abstractmethod
     def find(self, data: bytes) -> Found:
         """Return number and text of each line that matches."""
-        raise NotImplementedError
 
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027 - only a search in another process needs it
         """Stop the search; may be called from another thread."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Release all resources."""
 
 
