@@ -667,6 +667,44 @@ def test_tool_approval_blocks_only_its_task(user: PlanUser) -> None:
     assert "Keep it." in json.dumps(user.team.requests["a"].body["messages"])
 
 
+@pytest.mark.any_database
+def test_approved_task_waits_for_room_in_the_queue_of_its_agent_and_continues(
+    user: PlanUser, server: Server, script: ByMark
+) -> None:
+    task, pid = f"t{user.project['id']}", user.project["id"]
+    worker = user.person.agent(pid, name="worker", concurrency_limit=1, memory=False, tools=["tool_delete_file"])
+    delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
+    user.team.needs, user.team.agent = {task: ""}, lambda _: worker["name"]
+    user.team.does = {task: FirstThen(delete, 1, Say("Continued."))}
+    user.settings(approve_over_usd=10)
+    accepted = user.ask()
+    [approval] = eventually(lambda: user.person.get("/my/approvals", status="pending")["items"], 30)
+    eventually(lambda: _waits(user, accepted["turn_id"]))
+    script[f"busy{user.team.mark}"] = hold = Hold()
+
+    def submit(_: int) -> None:
+        user.person.submit(user.person.session(pid), f"busy{user.team.mark}", worker["id"])
+
+    def is_full() -> bool:
+        status = user.person.get(f"/my/projects/{pid}/agents/{worker['id']}/status")
+        return bool(status["queued_tasks"] == 100)
+
+    submit(0)
+    eventually(lambda: hold.arrived)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(submit, range(100)))
+    eventually(is_full, 30)
+
+    user.decide(approval["id"], "reject")
+    eventually(lambda: [line for line in server.log_lines() if line.get("task_id") == task])
+    hold.release()
+
+    assert user.ended(accepted["workflow_id"])["answer"] == "Continued."
+    roles = [message["role"] for message in user.team.requests[task].body["messages"]]
+    assert roles[-2:] == ["assistant", "tool"]  # it was not begun anew
+    assert user.team.called == [task, task]
+
+
 def test_task_continues_without_call_whose_approval_is_renewed(user: PlanUser) -> None:
     recall = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))])
     hold = Hold()
@@ -887,14 +925,17 @@ def test_direct_message_counts_against_monthly_budget(user: PlanUser) -> None:
 
 
 @pytest.mark.any_database
-def test_task_is_retried_when_model_is_rate_limited(user: PlanUser) -> None:
-    user.team.needs = {"1": ""}
-    user.team.does = {"1": FirstThen(Fail(429), 3, Say("At last."))}  # as often as the model itself is tried again
+def test_task_is_retried_when_model_is_rate_limited(user: PlanUser, server: Server) -> None:
+    task = f"t{user.project['id']}"
+    user.team.needs = {task: ""}
+    user.team.does = {task: FirstThen(Fail(429), 3, Say("At last."))}  # as often as the model itself is tried again
 
     workflow = user.ended(user.ask()["workflow_id"])
 
     assert (workflow["status"], workflow["answer"]) == ("completed", "At last.")
     assert workflow["tasks"][0]["attempts"] == 2
+    [retry] = [line for line in server.log_lines() if line["event"] == "task_retried" and line["task_id"] == task]
+    assert 1 <= retry["pause_seconds"] <= 2
 
 
 @pytest.mark.any_database

@@ -12,6 +12,7 @@ from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.contract.approvals import ToolDetails
 from artel.contract.parked_run import ParkedRun, SingleCall
+from artel.db.hints import SessionChanged, TurnParked, TurnStopped
 from artel.errors import ApprovalDecided, ArtelError, SessionBusy
 from artel.ids import uuid7
 from artel.runs.user_files import RunFiles
@@ -29,8 +30,8 @@ pytestmark = pytest.mark.anyio
 PARKED = ParkedRun(agent_id=1, seconds=0.5)
 
 
-async def parked(chat: ChatUser, seconds: float = 300, **details: Any) -> Approval:
-    """Let a turn wait for the user."""
+async def parked(chat: ChatUser, seconds: float = 300, times: int = 1, **details: Any) -> Approval:
+    """Let a turn wait for the user; `times` above 1 repeats the transaction, as after a lost answer."""
     session = await chat.session()
     turn = await chat.accept(session)
     assert await chat.start(session, turn.id)
@@ -57,7 +58,8 @@ async def parked(chat: ChatUser, seconds: float = 300, **details: Any) -> Approv
         decided_at=None,
         used_at=None,
     )
-    await chat.database.of(chat.user).run(approvals.park_turn, turn, PARKED, approval)
+    for _ in range(times):
+        await chat.database.of(chat.user).run(approvals.park_turn, turn, PARKED, approval)
     assert (await chat.turn(session, turn.id)).status is TurnStatus.WAITING
     return approval
 
@@ -92,6 +94,33 @@ async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: ChatUser) -> No
         events = await chat.events(approval.session_id)
         assert [event.number for event in events] == list(range(1, len(events) + 1))
         assert sum(event.type in ("approval_resolved", "approval_timeout") for event in events) == decided
+
+
+async def test_repeated_parking_is_stored_once_and_announced_each_time(chat: ChatUser) -> None:
+    hints: list[object] = []
+    chat.database.on_commit(SessionChanged, hints.append)
+    chat.database.on_commit(TurnParked, hints.append)
+
+    approval = await parked(chat, times=2)
+
+    assert hints[-2:] == [SessionChanged(approval.session_id), TurnParked(approval.turn_id)]
+    assert hints.count(TurnParked(approval.turn_id)) == 2
+    assert [event.type for event in await chat.events(approval.session_id)].count("tool_request") == 1
+
+
+async def test_repeated_cancellation_is_stored_once_and_announced_each_time(chat: ChatUser) -> None:
+    approval = await parked(chat)
+    hints: list[object] = []
+    chat.database.on_commit(SessionChanged, hints.append)
+    chat.database.on_commit(TurnStopped, hints.append)
+
+    for _ in range(2):
+        turn = await chat.database.of(chat.user).run(cancel_turn, approval.session_id, approval.turn_id)
+        assert turn.status is TurnStatus.CANCELLED
+        assert set(hints) == {SessionChanged(approval.session_id), TurnStopped(approval.turn_id)}
+        hints.clear()
+
+    assert [event.type for event in await chat.events(approval.session_id)].count("turn_cancelled") == 1
 
 
 async def test_an_approval_is_used_once_however_many_try(chat: ChatUser) -> None:

@@ -912,6 +912,16 @@ def test_missing_chroma_says_how_to_install_it(tmp_path: Path, monkeypatch: pyte
         make_store(Settings(data_dir=tmp_path, memory_provider="chroma"), NoEmbedder())
 
 
+@pytest.mark.parametrize(("module", "url"), [("edge", None), ("qdrant", SecretStr("http://127.0.0.1:1"))])
+def test_index_that_cannot_be_loaded_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, url: SecretStr | None
+) -> None:
+    monkeypatch.setitem(sys.modules, f"artel.vector_index.{module}", None)
+
+    with pytest.raises(ConfigurationInvalid, match="Install Artel again"):
+        make_store(Settings(data_dir=tmp_path, qdrant_url=url), NoEmbedder())
+
+
 def test_importing_the_package_loads_no_engine() -> None:
     code = """
 import sys

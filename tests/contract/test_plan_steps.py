@@ -19,6 +19,7 @@ from artel.contract.http import NewProject
 from artel.contract.parked_run import ParkedRun
 from artel.db import schema
 from artel.db.engine import Database
+from artel.db.hints import TurnParked
 from artel.plans import transactions as records
 from artel.plans.plan import TaskStatus, WorkflowTask
 from artel.plans.proposal import plan_approval
@@ -118,9 +119,13 @@ async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:
     waiting: list[str] = []
     step = records.park_run, run.context.workflow, waiting, approval, (5, False)
 
+    announced: list[TurnParked] = []
+    run.chat.database.on_commit(TurnParked, announced.append)
+
     assert await run.step(*step)
     assert await run.step(*step)
 
+    assert announced == [TurnParked(run.turn.id)] * 2  # whoever waits is woken again: the first hint may be lost too
     assert (await run.told()).count("plan_request") == 1
     assert await run.asked() == [approval.id]
     assert await run.status() is TurnStatus.WAITING

@@ -6,12 +6,15 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from artel import remote_calls
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
+from artel.connector_gateway import relay_calls
 from artel.connector_gateway.connection import MAX_AT_ONCE, ConnectorConnection
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved
@@ -169,6 +172,22 @@ async def test_call_through_another_process_carries_its_remaining_time(
 
     assert waited > 0.5
     assert 0 < holder.sent[0]["params"]["timeout_ms"] <= (60 - 0.5) * 1000
+
+
+async def test_clock_of_the_database_may_be_wrong(
+    processes: Callable[[], Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right_time = remote_calls.database_time
+    for module in (remote_calls, relay_calls):
+        monkeypatch.setattr(module, "database_time", lambda connection: right_time(connection) - timedelta(hours=1))
+    holder, asker = processes(), processes()
+    async with holder.connected() as connection:
+        holder.relay.start()
+        call = asker.write("a", 60)
+        await holder.until_sent(1)
+        await holder.answer(connection, holder.sent[0])
+        assert (await call).success
+        await holder.relay.close()
 
 
 async def test_call_that_another_process_did_not_send_in_time_is_never_sent(processes: Callable[[], Process]) -> None:

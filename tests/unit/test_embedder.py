@@ -21,7 +21,14 @@ from artel.errors import ConfigurationInvalid
 from artel.settings import Settings
 from artel.vector_index import embedder as embedders
 from artel.vector_index.embedder import LiteLlmEmbedder, MiniLmEmbedder, NoEmbedder
-from artel.vector_index.minilm import TILE_COLUMNS, EmbeddingsUnavailable, MiniLm, _Linear, find_model
+from artel.vector_index.minilm import (
+    TILE_COLUMNS,
+    EmbeddingsUnavailable,
+    MiniLm,
+    _limit_blas_threads,
+    _Linear,
+    find_model,
+)
 from artel.vector_index.providers import make_embedder
 
 pytestmark = pytest.mark.anyio
@@ -160,6 +167,16 @@ def test_blas_uses_one_thread(model: MiniLm) -> None:
     assert model
     for library in Path(np.__file__).parent.with_name("numpy.libs").glob("libscipy_openblas*"):
         assert ctypes.CDLL(str(library)).scipy_openblas_get_num_threads64_() == 1
+
+
+def test_blas_whose_kernels_have_no_name_is_limited_too(model: MiniLm, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert model
+    limits: list[int] = []
+    library = SimpleNamespace(scipy_openblas_set_num_threads64_=limits.append)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+
+    assert _limit_blas_threads() == ""
+    assert limits == [1]
 
 
 # The embedder
