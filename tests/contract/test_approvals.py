@@ -125,10 +125,10 @@ async def test_repeated_cancellation_is_stored_once_and_announced_each_time(chat
 
 async def test_an_approval_is_used_once_however_many_try(chat: ChatUser) -> None:
     approval = await parked(chat)
-    assert not await chat.database.run(approvals.use, chat.user, approval.id)  # nobody has approved it
+    assert not await chat.database.of(chat.user).run(approvals.use, approval.id)  # nobody has approved it
     await decide(chat, approval)
 
-    used = await asyncio.gather(*(chat.database.run(approvals.use, chat.user, approval.id) for _ in range(8)))
+    used = await asyncio.gather(*(chat.database.of(chat.user).run(approvals.use, approval.id) for _ in range(8)))
 
     assert sum(used) == 1
     assert await stands(chat, approval) is ApprovalStatus.USED

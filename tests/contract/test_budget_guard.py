@@ -11,7 +11,8 @@ from sqlalchemy import Connection, text
 
 from artel.approvals.transactions import delete_session
 from artel.auth.accounts import create_account
-from artel.budgets.guard import ProjectBudgetGuard, _reserve
+from artel.budgets.guard import TurnBudgetGuard, _reserve
+from artel.budgets.month import Month
 from artel.budgets.repository import Budget, BudgetRepository, Reservation
 from artel.contract.http import NewProject
 from artel.db import schema
@@ -36,7 +37,7 @@ class Payer(ChatUser):
     turn_id: str
     month: str
 
-    async def begin(self) -> ProjectBudgetGuard:
+    async def begin(self) -> TurnBudgetGuard:
         """Start a turn and return the budget guard of its calls."""
         self.session_id = await self.session()
         self.turn_id = (await self.accept(self.session_id)).id
@@ -44,7 +45,8 @@ class Payer(ChatUser):
         budget = Budget(uuid7(), self.project_id, "month", "2026-01", DOLLAR, 0, 0)
         await self.database.run(lambda c: BudgetRepository(c, self.user).add(budget))
         self.month = budget.id
-        return ProjectBudgetGuard(self.database, self.user, self.project_id, self.turn_id, [budget.id])
+        turn = await self.turn(self.session_id, self.turn_id)
+        return TurnBudgetGuard(self.database.of(self.user), turn, Month(budget.id, None))
 
     async def stands(self) -> tuple[int, int]:
         """Return what is spent and what is reserved."""
@@ -132,7 +134,7 @@ async def test_open_reservation_counts_as_spent_when_turn_ends(payer: Payer, end
     await payer.begin()
     request = Reservation(uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000, None)
 
-    async with payer.held(lambda c: _reserve(c, payer.user, request, True)) as commit:
+    async with payer.held(lambda c: _reserve(Tx(c, payer.user), request, True)) as commit:
         ending: asyncio.Future[Any]
         if end == "finished":
             ending = asyncio.ensure_future(payer.finish(payer.session_id, payer.turn_id))

@@ -49,11 +49,11 @@ class Money:
 
     async def reserve(self, amount: int, *budgets: str, turn_id: str = "turn") -> str:
         call_id = uuid7()
-        await self.database.run(reserve, self.user, Reservation(call_id, budgets, self.project_id, turn_id, amount))
+        await self.database.of(self.user).run(reserve, Reservation(call_id, budgets, self.project_id, turn_id, amount))
         return call_id
 
     async def settle(self, call_id: str, spent: int | None) -> None:
-        await self.database.run(settle, self.user, call_id, spent)
+        await self.database.of(self.user).run(settle, call_id, spent)
 
     async def stands(self, budget_id: str) -> Budget:
         found = await self.database.read(lambda c: BudgetRepository(c, self.user).get(budget_id))
@@ -105,7 +105,7 @@ async def test_fifty_concurrent_calls_in_two_projects_stay_within_the_user_budge
         call_id, project = uuid7(), (money.project_id, other.id)[number % 2]
         try:
             reservation = Reservation(call_id, [budgets[number % 2]], project, "turn", 90_000, month)
-            await money.database.run(reserve, money.user, reservation)
+            await money.database.of(money.user).run(reserve, reservation)
         except BudgetExceeded:
             return 0
         await money.settle(call_id, 85_000)
@@ -122,7 +122,7 @@ async def test_reservations_of_a_deleted_project_count_as_spent(money: Money) ->
     month = await money.budget(DOLLAR, "month")
     user_month = UserMonth("2026-11", DOLLAR)
     reservation = Reservation(uuid7(), [month], money.project_id, "turn", 90_000, user_month)
-    await money.database.run(reserve, money.user, reservation)
+    await money.database.of(money.user).run(reserve, reservation)
 
     await money.database.of(money.user).run(delete_project, money.project_id)
 
@@ -156,7 +156,7 @@ async def test_call_is_settled_in_lock_order(money: Money, monkeypatch: pytest.M
 
     await money.settle(await money.reserve(500, plan, month), 100)
     await money.reserve(500, plan, month, turn_id="dead")
-    await money.database.run(settle_turn, money.user, "dead")
+    await money.database.of(money.user).run(settle_turn, "dead")
 
     assert changed == [plan, month] * 4
     assert (await money.stands(plan)).spent_micros == (await money.stands(month)).spent_micros == 600
@@ -168,8 +168,8 @@ async def test_settling_is_idempotent_and_lost_calls_count_their_reservation(mon
 
     await money.settle(counted, 1_000)
     await money.settle(counted, 1_000)
-    await money.database.run(settle_turn, money.user, "dead")
-    await money.database.run(settle_turn, money.user, "dead")
+    await money.database.of(money.user).run(settle_turn, "dead")
+    await money.database.of(money.user).run(settle_turn, "dead")
     await money.settle(died, 5)
 
     budget = await money.stands(plan)
@@ -223,8 +223,8 @@ async def test_budget_of_another_user_cannot_be_spent(money: Money) -> None:
     theirs = await money.database.run(create_project, stranger, NewProject(name="Theirs"), RULES)
 
     with pytest.raises(BudgetExceeded):
-        await money.database.run(reserve, stranger, Reservation(uuid7(), [plan], theirs.id, "turn", 1))
+        await money.database.of(stranger).run(reserve, Reservation(uuid7(), [plan], theirs.id, "turn", 1))
     call_id = await money.reserve(100, plan)
-    await money.database.run(settle, stranger, call_id, 0)
+    await money.database.of(stranger).run(settle, call_id, 0)
 
     assert (await money.stands(plan)).reserved_micros == 100

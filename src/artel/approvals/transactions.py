@@ -152,11 +152,10 @@ def ask_again(tx: Tx, approval_id: str, new_id: str, turn_id: str) -> Approval:
 
 
 @kill_points.transaction("approval.use")
-def use(connection: Connection, principal: Principal, approval_id: str) -> bool:
+def use(tx: Tx, approval_id: str) -> bool:
     """Mark an approval as used for its call; return whether it was approved and unused."""
-    return ApprovalRepository(connection, principal).move(
-        approval_id, [ApprovalStatus.APPROVED], ApprovalStatus.USED, used_at=datetime.now(UTC)
-    )
+    now = datetime.now(UTC)
+    return ApprovalRepository(tx).move(approval_id, [ApprovalStatus.APPROVED], ApprovalStatus.USED, used_at=now)
 
 
 def decisions(connection: Connection, principal: Principal, turn_id: str) -> Sequence[Approval]:
@@ -176,7 +175,7 @@ def delete_session(tx: Tx, session_id: str) -> None:
     running = turns.next(session_id)
     if running is not None:
         turns.lock(running.id)  # so that its calls reserve nothing any more
-        settle_turn(tx.connection, tx.principal, running.id)
+        settle_turn(tx, running.id)
     plans = WorkflowRepository(tx).of_session(session_id)
     BudgetRepository(tx).remove_of_plans(project_id, plans)
     stop_asking(tx, ApprovalRepository(tx).of_session(session_id))
@@ -185,7 +184,7 @@ def delete_session(tx: Tx, session_id: str) -> None:
 
 def delete_project(tx: Tx, project_id: int) -> list[int]:
     """Delete a project and everything in it; return its agents. What its calls may cost counts as spent."""
-    settle_project(tx.connection, tx.principal, project_id)
+    settle_project(tx, project_id)
     return changes.delete_project(tx, project_id)
 
 

@@ -9,6 +9,7 @@ from artel.budgets.money import dollars, micros
 from artel.budgets.month import catch_up, spent_by
 from artel.contract.http import Page, UserAccount, UserLimits
 from artel.db.engine import Database
+from artel.db.tx import Tx
 from artel.logs import get_logger
 from artel.task_workspaces.storage_quota import StorageQuota
 
@@ -49,7 +50,7 @@ def _page(connection: Connection, limit: int, offset: int) -> Page[UserAccount]:
 def _set_limits(connection: Connection, user_id: int, values: dict[str, int | None]) -> UserAccount:
     account = accounts.set_limits(connection, user_id, values)
     if values.get("monthly_micros") is not None:
-        catch_up(connection, account.principal)
+        catch_up(Tx(connection, account.principal))
     return _user_account(connection, account)
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros
 from artel.budgets.repository import Budget, BudgetRepository, UserBudgetRepository, UserMonth
+from artel.db.tx import Tx
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.plans.plan import Workflow
@@ -30,9 +31,9 @@ def this_month() -> str:
     return f"{datetime.now(UTC):%Y-%m}"
 
 
-def catch_up(connection: Connection, principal: Principal) -> None:
+def catch_up(tx: Tx) -> None:
     """Add what the user spent this month before there was a limit."""
-    UserBudgetRepository(connection, principal).catch_up(this_month())
+    UserBudgetRepository(tx).catch_up(this_month())
 
 
 def spent_by(connection: Connection, principal: Principal) -> int:
@@ -56,24 +57,18 @@ class Month:
     user: UserMonth | None
 
 
-def month_for(
-    connection: Connection,
-    principal: Principal,
-    project_id: int,
-    settings: Mapping[str, Any],
-    user_micros: int | None,
-) -> Month | None:
+def month_for(tx: Tx, project_id: int, settings: Mapping[str, Any], user_micros: int | None) -> Month | None:
     """Return the monthly budgets for calls in a project; None if neither the project nor its user has a limit."""
     own = monthly_limit(settings)
     if own is None and user_micros is None:
         return None
-    budget_id = ensure_month_budget(connection, principal, project_id, NO_LIMIT if own is None else own)
+    budget_id = ensure_month_budget(tx, project_id, NO_LIMIT if own is None else own)
     return Month(budget_id, None if user_micros is None else UserMonth(this_month(), user_micros))
 
 
-def ensure_month_budget(connection: Connection, principal: Principal, project_id: int, limit: int) -> str:
+def ensure_month_budget(tx: Tx, project_id: int, limit: int) -> str:
     """Return the id of the project's budget for this month; create it, or set its limit, if necessary."""
-    rows = BudgetRepository(connection, principal)
+    rows = BudgetRepository(tx)
     scope = this_month()
     budget = rows.find(project_id, "month", scope)
     if budget is None:  # another transaction may create it concurrently: `add` ignores a duplicate
@@ -86,14 +81,10 @@ def ensure_month_budget(connection: Connection, principal: Principal, project_id
     return budget.id
 
 
-def committed_micros(
-    connection: Connection, principal: Principal, project_id: int, excluded_workflow_id: str | None = None
-) -> int:
+def committed_micros(tx: Tx, project_id: int, excluded_workflow_id: str | None = None) -> int:
     """Return the amount in micros committed to the project's running plans, without the excluded workflow."""
-    running = WorkflowRepository(connection, principal).begun(project_id) - {excluded_workflow_id}
-    if not running:
-        return 0
-    budgets = BudgetRepository(connection, principal).of_plans(project_id, running)
+    running = WorkflowRepository(tx).begun(project_id) - {excluded_workflow_id}
+    budgets = BudgetRepository(tx).of_plans(project_id, running) if running else []
     return sum(max(0, budget.left_micros) for budget in budgets)
 
 
@@ -101,41 +92,30 @@ def committed_micros(
 class Shortage:
     """A plan may cost more than is available of the monthly budget."""
 
-    needs_micros: int
-    left_micros: int  # neither spent, nor reserved, nor committed to running plans
-    is_used_up: bool  # even without commitments: no call can be paid for
-
-    @property
-    def month_left(self) -> float:
-        """The available amount in dollars."""
-        return dollars(self.left_micros)
-
-    @property
-    def reason(self) -> str:
-        """The reason why the user is asked."""
-        return (
-            f"The plan may cost up to ${dollars(self.needs_micros):.4f}, but only ${self.month_left:.4f} "
-            f"of the project's monthly budget is available: it may end partly done."
-        )
-
-    def refuse_if_used_up(self) -> None:
-        """Raise BudgetExceeded if nothing is left of the monthly budget."""
-        if self.is_used_up:
-            raise BudgetExceeded(
-                f"Monthly budget exceeded: the plan may cost ${dollars(self.needs_micros):.4f}, and nothing is left. "
-                "Raise the budget in the project's settings."
-            )
+    month_left: float  # in dollars: neither spent, nor reserved, nor committed to running plans
+    reason: str
 
 
-def shortage(connection: Connection, principal: Principal, workflow: Workflow, needs_micros: int) -> Shortage | None:
+def shortage(tx: Tx, workflow: Workflow, needs_micros: int, *, must_have_some: bool = False) -> Shortage | None:
     """Return the shortage if the monthly budget may not cover a plan; None if it does, or has no limit.
 
-    The lock on the budget serializes plans that start concurrently, so that each sees the commitments of the others.
+    Raise BudgetExceeded if it `must_have_some` left, and everything is spent or reserved. The lock on the budget
+    serializes plans that start concurrently, so that each sees the commitments of the others.
     """
-    limit = monthly_limit(project_settings(connection, principal, workflow.project_id))
+    limit = monthly_limit(project_settings(tx.connection, tx.principal, workflow.project_id))
     if limit is None or needs_micros <= 0:
         return None
-    budgets = BudgetRepository(connection, principal)
-    month = budgets.lock(ensure_month_budget(connection, principal, workflow.project_id, limit))
-    left = max(0, month.left_micros - committed_micros(connection, principal, workflow.project_id, workflow.id))
-    return Shortage(needs_micros, left, month.left_micros <= 0) if needs_micros > left else None
+    month = BudgetRepository(tx).lock(ensure_month_budget(tx, workflow.project_id, limit))
+    left = max(0, month.left_micros - committed_micros(tx, workflow.project_id, workflow.id))
+    if needs_micros <= left:
+        return None
+    if must_have_some and month.left_micros <= 0:
+        raise BudgetExceeded(
+            f"Monthly budget exceeded: the plan may cost ${dollars(needs_micros):.4f}, and nothing is left. "
+            "Raise the budget in the project's settings."
+        )
+    return Shortage(
+        dollars(left),
+        f"The plan may cost up to ${dollars(needs_micros):.4f}, but only ${dollars(left):.4f} of the project's monthly "
+        "budget is available: it may end partly done.",
+    )

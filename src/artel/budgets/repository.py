@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Update, bindparam, case
+from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, case
 from sqlalchemy.sql.dml import ReturningDelete
 
 from artel import kill_points
-from artel.auth.principal import Principal
 from artel.budgets.money import dollars
 from artel.budgets.usage import UsageRepository
 from artel.db.prepared import Rows
 from artel.db.tables import budgets, reservations, user_budgets
 from artel.db.tenant import TenantRepository, prepared
+from artel.db.tx import Tx
 from artel.errors import BudgetExceeded
 
 
@@ -68,13 +68,12 @@ class BudgetRepository(TenantRepository):
 
     def find(self, project_id: int, kind: str, scope: str) -> Budget | None:
         """Return the budget of a plan or of a project's month, if it exists."""
-        named = budgets.c.project_id == project_id, budgets.c.kind == kind, budgets.c.scope == scope
-        row = self.connection.execute(self._select().where(*named)).one_or_none()
+        row = self._find_one(budgets.c.project_id == project_id, budgets.c.kind == kind, budgets.c.scope == scope)
         return _budget(row) if row else None
 
     def get(self, budget_id: str) -> Budget | None:
         """Return a budget, if it exists."""
-        row = self.connection.execute(self._select().where(budgets.c.id == budget_id)).one_or_none()
+        row = self._find_one(budgets.c.id == budget_id)
         return _budget(row) if row else None
 
     def lock(self, budget_id: str) -> Budget:
@@ -84,12 +83,11 @@ class BudgetRepository(TenantRepository):
 
     def of_plans(self, project_id: int, workflow_ids: Collection[str]) -> list[Budget]:
         """Return the budgets of these workflows."""
-        statement = self._select().where(*_of_plans(project_id, workflow_ids))
-        return [_budget(row) for row in self.connection.execute(statement)]
+        return [_budget(row) for row in self._find(*_of_plans(project_id, workflow_ids))]
 
     def remove_of_plans(self, project_id: int, workflow_ids: Collection[str]) -> None:
         """Remove the budgets of these workflows and their reservations."""
-        self.connection.execute(self._delete().where(*_of_plans(project_id, workflow_ids)))
+        self._remove(*_of_plans(project_id, workflow_ids))
 
     def add(self, budget: Budget) -> None:
         """Add a budget unless it exists."""
@@ -98,7 +96,7 @@ class BudgetRepository(TenantRepository):
 
     def set_limit(self, budget_id: str, limit_micros: int) -> None:
         """Change the limit; what was spent stays spent."""
-        self.connection.execute(self._update({"limit_micros": limit_micros}).where(budgets.c.id == budget_id))
+        self._change({"limit_micros": limit_micros}, budgets.c.id == budget_id)
 
     @prepared
     def _reserve(cls) -> Update:  # noqa: N805
@@ -165,20 +163,18 @@ class ReservationRepository(TenantRepository):
         statement = statement.where(reservations.c.user_month.is_not(None))
         if project_id is not None:
             statement = statement.where(reservations.c.project_id == project_id)
-        amounts: Counter[str] = Counter()
+        amounts = Counter[str]()
         for row in self.connection.execute(statement):
             amounts[row.user_month] += row.micros
         return amounts
 
     @prepared
     def _take(cls) -> ReturningDelete[Any]:  # noqa: N805
-        deleted = cls._prepare_delete().where(reservations.c.id == bindparam("call"))
-        return deleted.returning(reservations.c.budget_id, reservations.c.micros, reservations.c.user_month)
+        return cls._prepare_delete().where(reservations.c.id == bindparam("call")).returning(*reservations.c)
 
     @prepared
     def _take_of_turn(cls) -> ReturningDelete[Any]:  # noqa: N805
-        deleted = cls._prepare_delete().where(reservations.c.turn_id == bindparam("turn"))
-        return deleted.returning(reservations.c.budget_id, reservations.c.micros, reservations.c.user_month)
+        return cls._prepare_delete().where(reservations.c.turn_id == bindparam("turn")).returning(*reservations.c)
 
     def take(self, call_id: str) -> Rows:
         """Remove and return a call's reservations."""
@@ -187,65 +183,6 @@ class ReservationRepository(TenantRepository):
     def take_of_turn(self, turn_id: str) -> Rows:
         """Remove and return the reservations of all calls of a turn."""
         return self._run(self._take_of_turn, turn=turn_id)
-
-
-def reserve(connection: Connection, principal: Principal, reservation: Reservation) -> None:
-    """Reserve a call's maximum cost in each of its budgets; raise BudgetExceeded if one has too little left.
-
-    Lock order: a plan's budget, its project's, its user's.
-    """
-    rows = BudgetRepository(connection, principal)
-    for budget_id in reservation.budget_ids:
-        if not rows.reserve(budget_id, reservation.micros):
-            raise BudgetExceeded(_exceeded_text(rows.get(budget_id), reservation.micros), budget_id=budget_id)
-    if reservation.user_month is not None:
-        require_left(connection, principal, reservation.user_month, reservation.micros)
-    ReservationRepository(connection, principal).add(reservation)
-
-
-@kill_points.transaction("money.settle")
-def settle(connection: Connection, principal: Principal, call_id: str, spent: int | None) -> None:
-    """Replace a call's reservations with its cost; None (unknown) counts all that it reserved. Idempotent."""
-    _settle(connection, principal, ReservationRepository(connection, principal).take(call_id), spent)
-
-
-def settle_turn(connection: Connection, principal: Principal, turn_id: str) -> None:
-    """Count the reservations that a finished turn has left as spent: the cost of its lost calls is unknown."""
-    rows = ReservationRepository(connection, principal)
-    if rows.has_any(turn_id):
-        _settle(connection, principal, rows.take_of_turn(turn_id), None)
-
-
-def _settle(connection: Connection, principal: Principal, removed: Rows, spent: int | None) -> None:
-    by_budget, by_month = Counter[str](), Counter[str]()
-    for row in removed:
-        by_budget[row.budget_id] += row.micros
-        if row.user_month is not None:
-            by_month[row.user_month] += row.micros
-    rows = BudgetRepository(connection, principal)
-    for budget_id in rows.in_lock_order(by_budget):
-        reserved = by_budget[budget_id]
-        rows.settle(budget_id, reserved, reserved if spent is None else spent)
-    spend(connection, principal, by_month if spent is None else dict.fromkeys(by_month, spent))
-
-
-def _of_plans(project_id: int, workflow_ids: Collection[str]) -> tuple[ColumnElement[bool], ...]:
-    return budgets.c.project_id == project_id, budgets.c.kind == "plan", budgets.c.scope.in_(list(workflow_ids))
-
-
-def _budget(row: Row[Any]) -> Budget:
-    return Budget(**{name: getattr(row, name) for name in Budget.__slots__})
-
-
-def _exceeded_text(budget: Budget | None, amount: int) -> str:
-    if budget is None:
-        return "The budget was deleted."
-    name = "Plan budget" if budget.kind == "plan" else f"Monthly budget of the project for {budget.scope}"
-    advice = "" if budget.kind == "plan" else " Raise it in the project's settings."
-    return (
-        f"{name} exceeded: the next call may cost ${dollars(amount):.4f}, and "
-        f"${dollars(max(0, budget.left_micros)):.4f} of ${dollars(budget.limit_micros):.2f} is left.{advice}"
-    )
 
 
 class UserBudgetRepository(TenantRepository):
@@ -266,41 +203,88 @@ class UserBudgetRepository(TenantRepository):
         """Add what was spent while there was no limit."""
         missing = self._cost_of_calls(scope) - self.lock(scope)
         if missing > 0:
-            self.spend(scope, missing)
+            self.spend({scope: missing})
 
     def _cost_of_calls(self, scope: str) -> int:
         return UsageRepository(self.connection, self.tenant).cost_of_month(scope)
 
     def spent(self, scope: str) -> int:
         """Return the amount spent in a month."""
-        row = self._select(user_budgets.c.spent_micros).where(user_budgets.c.scope == scope)
-        return self.connection.execute(row).scalar_one_or_none() or 0
+        row = self._find_one(user_budgets.c.scope == scope)
+        return row.spent_micros if row else 0
 
-    def spend(self, scope: str, amount: int) -> None:
-        """Add the cost of a call."""
-        changed = self._update({"spent_micros": user_budgets.c.spent_micros + amount})
-        self.connection.execute(changed.where(user_budgets.c.scope == scope))
-
-
-def require_left(connection: Connection, principal: Principal, month: UserMonth, amount: int) -> None:
-    """Raise BudgetExceeded if a call exceeds the user's monthly limit; locks the month until the commit."""
-    spent = UserBudgetRepository(connection, principal).lock(month.scope)
-    reserved = ReservationRepository(connection, principal).by_user_month()[month.scope]
-    left = month.limit_micros - spent - reserved
-    if amount > left:
-        raise BudgetExceeded(
-            f"Monthly budget exceeded: the next call may cost ${dollars(amount):.4f}, and ${dollars(max(0, left)):.4f} "
-            f"of your ${dollars(month.limit_micros):.2f} for {month.scope} is left. Ask an administrator to raise it."
-        )
+    def spend(self, costs: Mapping[str, int]) -> None:
+        """Add the costs of calls, by month."""
+        for scope, amount in costs.items():
+            self._change({"spent_micros": user_budgets.c.spent_micros + amount}, user_budgets.c.scope == scope)
 
 
-def spend(connection: Connection, principal: Principal, costs: Mapping[str, int]) -> None:
-    """Add the costs of calls, by month."""
-    rows = UserBudgetRepository(connection, principal)
-    for scope, amount in costs.items():
-        rows.spend(scope, amount)
+def reserve(tx: Tx, reservation: Reservation) -> None:
+    """Reserve a call's maximum cost in each of its budgets; raise BudgetExceeded if one has too little left.
+
+    Lock order: a plan's budget, its project's, its user's.
+    """
+    rows, amount, month = BudgetRepository(tx), reservation.micros, reservation.user_month
+    for budget_id in reservation.budget_ids:
+        if not rows.reserve(budget_id, amount):
+            raise BudgetExceeded(_exceeded_text(rows.get(budget_id), amount), budget_id=budget_id)
+    if month is not None:
+        left = month.limit_micros - UserBudgetRepository(tx).lock(month.scope)
+        left -= ReservationRepository(tx).by_user_month()[month.scope]
+        if amount > left:
+            raise BudgetExceeded(
+                f"Monthly budget exceeded: the next call may cost ${dollars(amount):.4f}, and "
+                f"${dollars(max(0, left)):.4f} of your ${dollars(month.limit_micros):.2f} for {month.scope} is left. "
+                "Ask an administrator to raise it."
+            )
+    ReservationRepository(tx).add(reservation)
 
 
-def settle_project(connection: Connection, principal: Principal, project_id: int) -> None:
+def _exceeded_text(budget: Budget | None, amount: int) -> str:
+    if budget is None:
+        return "The budget was deleted."
+    name = "Plan budget" if budget.kind == "plan" else f"Monthly budget of the project for {budget.scope}"
+    advice = "" if budget.kind == "plan" else " Raise it in the project's settings."
+    return (
+        f"{name} exceeded: the next call may cost ${dollars(amount):.4f}, and "
+        f"${dollars(max(0, budget.left_micros)):.4f} of ${dollars(budget.limit_micros):.2f} is left.{advice}"
+    )
+
+
+@kill_points.transaction("money.settle")
+def settle(tx: Tx, call_id: str, spent: int | None) -> None:
+    """Replace a call's reservations with its cost; None (unknown) counts all that it reserved. Idempotent."""
+    _settle(tx, ReservationRepository(tx).take(call_id), spent)
+
+
+def settle_turn(tx: Tx, turn_id: str) -> None:
+    """Count the reservations that a finished turn has left as spent: the cost of its lost calls is unknown."""
+    rows = ReservationRepository(tx)
+    if rows.has_any(turn_id):
+        _settle(tx, rows.take_of_turn(turn_id), None)
+
+
+def settle_project(tx: Tx, project_id: int) -> None:
     """Count the reservations of a project as spent before it is deleted."""
-    spend(connection, principal, ReservationRepository(connection, principal).by_user_month(project_id))
+    UserBudgetRepository(tx).spend(ReservationRepository(tx).by_user_month(project_id))
+
+
+def _settle(tx: Tx, removed: Rows, spent: int | None) -> None:
+    by_budget, by_month = Counter[str](), Counter[str]()
+    for row in removed:
+        by_budget[row.budget_id] += row.micros
+        if row.user_month is not None:
+            by_month[row.user_month] += row.micros
+    rows = BudgetRepository(tx)
+    for budget_id in rows.in_lock_order(by_budget):
+        reserved = by_budget[budget_id]
+        rows.settle(budget_id, reserved, reserved if spent is None else spent)
+    UserBudgetRepository(tx).spend(by_month if spent is None else dict.fromkeys(by_month, spent))
+
+
+def _of_plans(project_id: int, workflow_ids: Collection[str]) -> tuple[ColumnElement[bool], ...]:
+    return budgets.c.project_id == project_id, budgets.c.kind == "plan", budgets.c.scope.in_(list(workflow_ids))
+
+
+def _budget(row: Row[Any]) -> Budget:
+    return Budget(**{name: getattr(row, name) for name in Budget.__slots__})

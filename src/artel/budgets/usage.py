@@ -101,21 +101,19 @@ def report_usage(
     usage = UsageRepository(connection, principal)
     rows, total = usage.sums(first, last, groups, project_id, limit, offset)
     return UsageReport(
-        items=[_group(row) for row in rows],
+        items=[UsageGroup(**_shown(row)) for row in rows],
         total=total,
         limit=limit,
         offset=offset,
         first_day=first,
         last_day=last,
-        sum=UsageSum(**_sum(usage.sum_of_all(first, last, project_id))),
+        sum=UsageSum(**_shown(usage.sum_of_all(first, last, project_id))),
     )
 
 
-def _group(row: Mapping[str, Any]) -> UsageGroup:
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels and sums of a row, with the cost in dollars."""
     labels = {name: value for name, value in row.items() if name not in SUMMED}
-    return UsageGroup(**labels, **_sum(row))
-
-
-def _sum(row: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {name: int(row[name] or 0) for name in SUMMED}
-    return numbers | {"cost_usd": dollars(numbers.pop("cost_micros"))}
+    cost = dollars(numbers.pop("cost_micros"))
+    return {**labels, **numbers, "cost_usd": cost}

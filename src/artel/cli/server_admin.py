@@ -82,6 +82,7 @@ def limit_user(
     """Set the spending and storage limits of a user."""
     from artel.auth.accounts import find_account, set_limits
     from artel.budgets.month import catch_up
+    from artel.db.tx import Tx
 
     values: dict[str, int | None] = {}
     if monthly_usd is not None:
@@ -94,7 +95,7 @@ def limit_user(
     def change(connection: "Connection") -> "Account":
         changed = set_limits(connection, find_account(connection, account).user_id, values)
         if values.get("monthly_micros") is not None:
-            catch_up(connection, changed.principal)
+            catch_up(Tx(connection, changed.principal))
         return changed
 
     changed = _with_database(lambda database: database.run(change))

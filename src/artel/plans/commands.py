@@ -135,9 +135,7 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
     history = before(messages, workflow.request)
     estimate = pricing.price(graph, history, workflow.request).plus(workflow.spent_micros)
     settings = project_settings(tx.connection, tx.principal, workflow.project_id)
-    short = shortage(tx.connection, tx.principal, workflow, estimate.high_micros - workflow.spent_micros)
-    if short is not None:
-        short.refuse_if_used_up()
+    short = shortage(tx, workflow, estimate.high_micros - workflow.spent_micros, must_have_some=True)
     approval = plan_approval(
         turn,
         workflow,

@@ -12,7 +12,7 @@ from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain, Usage
 from artel.brain.retries import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.budgets.guard import ProjectBudgetGuard
+from artel.budgets.guard import TurnBudgetGuard
 from artel.budgets.money import dollars
 from artel.budgets.spending import Spending
 from artel.connector_gateway.repository import find_connector
@@ -165,8 +165,8 @@ class _OrchestratedTurn:
         month = self._context.month
         if month is None or self._services.is_demo:
             return self._services.brain
-        place = self._services.database, self._space.principal, self._turn.project_id, self._turn.id
-        return PaidBrain(self._services.brain, ProjectBudgetGuard(*place, [month.budget_id], self._pay, month.user))
+        database = self._services.database.of(self._space.principal)
+        return PaidBrain(self._services.brain, TurnBudgetGuard(database, self._turn, month, self._pay))
 
     def _pay(self, amount: int) -> None:
         self._paid += amount

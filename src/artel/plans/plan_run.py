@@ -15,7 +15,7 @@ from artel.approvals.transactions import tool_request
 from artel.brain.demo.review import introduction
 from artel.brain.retries import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.budgets.guard import BUDGET, NEEDS_MICROS, PlanBudgetGuard
+from artel.budgets.guard import BUDGET, NEEDS_MICROS, TurnBudgetGuard
 from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending
 from artel.contract import chat
@@ -96,14 +96,14 @@ class PlanRun:
         parked = next((task.parked for task in context.tasks if task.parked), None)
         self._message_id: str = (parked and parked.message_id) or uuid7()
         self._events = PlanEventWriter(space, turn, context.workflow.id)
-        self._budget_guard: PlanBudgetGuard | None = None  # None: the demo brain, which is free
+        self._budget_guard: TurnBudgetGuard | None = None  # None: the demo brain, which is free
         self._began = time.monotonic()
 
     async def run(self, *, stops: bool = False) -> Ended | None:
         """Run the plan; return how the turn ended, or None if it waits for the user or another space continues it."""
         if not self._services.is_demo:
-            place = self._services.database, self._space.principal, self._turn.project_id, self._turn.id
-            self._budget_guard = PlanBudgetGuard(*place, (await self._budget()).id, self._month, self._spending.pay)
+            database, budget = self._services.database.of(self._space.principal), await self._budget()
+            self._budget_guard = TurnBudgetGuard(database, self._turn, self._month, self._spending.pay, budget.id)
         self._events.open()
         try:
             if stops:

@@ -157,9 +157,7 @@ def store_plan(
     rows.remove(workflow.id)
     rows.add(tasks)
     spent, unknown = spent_with(workflow, proposal.plan.usage)
-    short = shortage(tx.connection, tx.principal, workflow, proposal.estimate.high_micros - spent)
-    if short is not None:
-        short.refuse_if_used_up()
+    short = shortage(tx, workflow, proposal.estimate.high_micros - spent, must_have_some=True)
     approval = approval_of(turn, workflow, plan_id, proposal, short) if proposal.asks or short else None
     values: dict[str, Any] = {
         "plan_id": plan_id,
@@ -206,7 +204,7 @@ def start_approved(
         return None
     limit = changed.high_micros if changed else int(approval.arguments["limit_micros"])
     is_unaware = approval.kind == "plan" and approval.plan_details.month_left is None
-    if is_unaware and shortage(tx.connection, tx.principal, workflow, limit - current.spent_micros):
+    if is_unaware and shortage(tx, workflow, limit - current.spent_micros):
         raise MonthTooShort
     values = _started(tx, workflow, limit, current.spent_micros, now) | {"approved_at": now}
     if changed is not None:
@@ -260,7 +258,7 @@ def park_run(
     if budget is not None:
         WorkflowRepository(tx).move(workflow.id, OPEN, status=WorkflowStatus.AWAITING_APPROVAL)
         needs = int(budget.arguments["limit_micros"]) - spent[0]
-        if short := shortage(tx.connection, tx.principal, workflow, needs):
+        if short := shortage(tx, workflow, needs):
             budget = replace(budget, details=budget.details.model_copy(update={"month_left": short.month_left}))
         approvals.add(budget)
         log.write(turn.id, plan_request(budget))

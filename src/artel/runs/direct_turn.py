@@ -14,7 +14,7 @@ from artel.approvals.approval import Approval
 from artel.approvals.transactions import decisions, park_turn
 from artel.brain.brain import Usage
 from artel.brain.tokens import count_tokens
-from artel.budgets.guard import ProjectBudgetGuard
+from artel.budgets.guard import TurnBudgetGuard
 from artel.contract import chat
 from artel.contract.http import Agent
 from artel.db.attempts import patiently
@@ -115,8 +115,8 @@ class DirectTurn(TaskEvents):
         await self._space.cache.note_version(started.config_version)
         budget_guard = None
         if started.month is not None and not self._services.is_demo:
-            scope = self._services.database, self._space.principal, self._space.project_id, self._turn.id
-            budget_guard = ProjectBudgetGuard(*scope, [started.month.budget_id], user_month=started.month.user)
+            database = self._services.database.of(self._space.principal)
+            budget_guard = TurnBudgetGuard(database, self._turn, started.month)
         agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
         history = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.messages]
         return Start(agent, history, budget_guard)

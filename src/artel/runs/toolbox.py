@@ -45,7 +45,7 @@ async def toolbox_of(run: "AgentRun", files: RunFiles) -> Toolbox:
     tools += file_tools(files)
 
     async def use_approval(approval_id: str) -> bool:
-        return await space.services.database.run(use, space.principal, approval_id)
+        return await space.services.database.of(space.principal).run(use, approval_id)
 
     consent = Consent(waiting.decisions if waiting else {}, use_approval)
     return Toolbox(tools, allowed, files.policy, consent, files, _resumed_call(waiting))

@@ -8,15 +8,14 @@ from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection
 
 from artel.approvals.transactions import use
-from artel.auth.principal import Principal
 from artel.connector_gateway.relay import MUTATING_METHODS
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.connector import CALLS, Call, CallApproval, CallResult
 from artel.contract.http import Agent
 from artel.db.attempts import patiently
+from artel.db.tx import Tx
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -144,7 +143,7 @@ class RunFiles:
             call = self._call(row.id, method, {**params, **rules, "approval": _approval(approval)})
         except ValidationError as wrong:
             return CallResult(success=False, code="failed", error=f"It was not sent: {_first(wrong)}. Correct it.")
-        sent = await self._services.database.run(_send, space.principal, row)
+        sent = await self._services.database.of(space.principal).run(_send, row)
         if not sent.is_allowed:
             return CallResult(success=False, code="refused", error="The approval was used before. Ask again.")
         is_run = method == "workspace/run"
@@ -196,12 +195,12 @@ class _Sent:
     serving: OnlineConnector | None = None
 
 
-def _send(connection: Connection, principal: Principal, row: ToolCallRow) -> _Sent:
+def _send(tx: Tx, row: ToolCallRow) -> _Sent:
     """Use up the approval of a call and log the call as sent; not allowed if the approval was used before."""
-    if row.approval_id is not None and not use(connection, principal, row.approval_id):
+    if row.approval_id is not None and not use(tx, row.approval_id):
         return _Sent(is_allowed=False)
-    serving = find_connector(connection, principal, row.project_id)
-    note_call(connection, principal, replace(row, connector_id=serving.connector_id if serving else None))
+    serving = find_connector(tx.connection, tx.principal, row.project_id)
+    note_call(tx.connection, tx.principal, replace(row, connector_id=serving.connector_id if serving else None))
     return _Sent(is_allowed=True, serving=serving)
 
 

@@ -95,7 +95,7 @@ def end_turn(tx: Tx, turn: Turn, outcome: Outcome) -> Ended:
     values["context"] = None if outcome.context is None else [item.model_dump() for item in outcome.context]
     if not TurnRepository(tx).finish(turn.session_id, turn.id, outcome.status, now, **values):
         raise TurnOver
-    settle_turn(tx.connection, tx.principal, turn.id)
+    settle_turn(tx, turn.id)
     happened += [_task_end(turn, outcome)] if is_direct else _end_workflow(tx, turn, outcome)
     number = log.first
     if cut_off := _cut_off(tx, turn, outcome):

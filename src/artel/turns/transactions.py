@@ -190,7 +190,7 @@ def start_turn(
     messages = MessageRepository(tx).conversation(turn.session_id, turn.number, history)
     settings, own = ProjectRepository(tx).settings(turn.project_id)
     user_micros = effective_limit(own, default_user_micros)
-    month = month_for(tx.connection, tx.principal, turn.project_id, settings, user_micros)
+    month = month_for(tx, turn.project_id, settings, user_micros)
     return Started(messages, tx.agents_version, month)
 
 
