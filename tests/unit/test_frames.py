@@ -15,8 +15,9 @@ from websockets.exceptions import ConnectionClosed
 from artel.api.socket_protocol import BoundedSocket
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection, NotSent
-from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, PerUserLock, PerUserSemaphore, read_message
+from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, read_message
 from artel.contract.connector import ANSWERS, CALLS, PROTOCOL, CallResult, Hello
+from artel.per_user_locks import PerUserLock, PerUserSemaphore
 
 pytestmark = pytest.mark.anyio
 

@@ -6,13 +6,12 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from artel.auth.principal import Principal
-from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, PerUserLock, PerUserSemaphore, read_message
+from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, read_message
 from artel.contract.connector import (
     ANSWERED,
     ANSWERS,
@@ -25,6 +24,7 @@ from artel.contract.connector import (
     refusal,
     request,
 )
+from artel.per_user_locks import PerUserLock, PerUserSemaphore
 
 MAX_AT_ONCE = 8
 MAX_UNSOLICITED = 100  # unsolicited messages in a row before the connection is closed
@@ -33,9 +33,12 @@ UNSOLICITED_SECONDS = 10.0
 MAX_ABANDONED = 100  # abandoned calls whose answer may still arrive
 LATE_SECONDS = 30.0  # how long the answer to an abandoned call may still arrive
 RAISED_CHARACTERS = 512_000  # a larger answer needs one of the user's slots for raised limits
+_NOT_UNDERSTOOD = CallResult(
+    success=False, code="failed", error="The connector's answer was not understood. Check that it is up to date."
+)
 
 
-class ConnectionLost(Exception):
+class ConnectorLost(Exception):
     """The connection broke; a call that was sent may or may not have been done."""
 
     def __init__(self, *, was_sent: bool = True) -> None:
@@ -93,9 +96,10 @@ class ConnectorConnection:
         """Return the connector's answer; `deadline` is in seconds of `time.monotonic()`.
 
         Raise NotSent if the call was not sent before the deadline or `may_send`, checked right before sending, returns
-        False; TimeoutError if it was sent and not answered; ConnectionLost if the connection breaks.
+        False; TimeoutError if it was sent and not answered; ConnectorLost if the connection breaks.
         """
-        async with self._raised_limit(ANSWERS[method], deadline):
+        limit = ANSWERS[method]
+        async with self._raised_limit(limit, deadline):
             try:
                 async with asyncio.timeout(deadline - time.monotonic()):
                     await self._slots.acquire()
@@ -103,10 +107,19 @@ class ConnectorConnection:
                 raise NotSent from None
             try:
                 if not self._is_open:
-                    raise ConnectionLost(was_sent=False)
+                    raise ConnectorLost(was_sent=False)
                 if may_send is not None and not await may_send():
                     raise NotSent
-                return await self._exchange(method, call, deadline)
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise NotSent
+                timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
+                async with self._answer(call.call_id, limit) as future, asyncio.timeout(left):
+                    try:
+                        await self._send(json.dumps(request(method, timed, call.call_id), ensure_ascii=False))
+                    except Exception:  # noqa: BLE001 - whatever the socket raises, the connection is gone
+                        raise ConnectorLost from None
+                    return await future
             finally:
                 self._slots.release()
 
@@ -132,6 +145,21 @@ class ConnectorConnection:
             self._large_calls -= is_large
             self._set_limit()
 
+    @asynccontextmanager
+    async def _answer(self, call_id: str, limit: AnswerLimit) -> AsyncIterator[asyncio.Future[CallResult]]:
+        """Expect the answer to a call; if it has not arrived at the end, it may still arrive late."""
+        future: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
+        self._waiting[call_id] = limit, future
+        self._set_limit()
+        try:
+            yield future
+        finally:
+            self._waiting.pop(call_id, None)
+            if not future.done() or future.cancelled():
+                self._abandoned.append((call_id, limit, time.monotonic() + self.late_seconds))
+                asyncio.get_running_loop().call_later(self.late_seconds + 0.1, self._set_limit)
+            self._set_limit()
+
     def _set_limit(self) -> None:
         """Limit the next message to the size of the largest answer that may still arrive."""
         now = time.monotonic()
@@ -142,30 +170,6 @@ class ConnectorConnection:
             self._is_raised = False
             self._raised_limits.release(self.principal.user_id)
 
-    async def _exchange(self, method: str, call: Call, deadline: float) -> CallResult:
-        """Send a call with the remaining time as its timeout, and wait for the answer."""
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise NotSent
-        timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
-        future: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
-        limit = ANSWERS[method]
-        self._waiting[call.call_id] = limit, future
-        self._set_limit()
-        try:
-            async with asyncio.timeout(left):
-                try:
-                    await self._send(json.dumps(request(method, timed, call.call_id), ensure_ascii=False))
-                except Exception:  # noqa: BLE001 - whatever the socket raises, the connection is gone
-                    raise ConnectionLost from None
-                return await future
-        finally:
-            self._waiting.pop(call.call_id, None)
-            if not future.done() or future.cancelled():
-                self._abandoned.append((call.call_id, limit, time.monotonic() + self.late_seconds))
-                asyncio.get_running_loop().call_later(self.late_seconds + 0.1, self._set_limit)
-            self._set_limit()
-
     async def notify(self, method: str, params: BaseModel) -> None:
         """Send the connector a notification."""
         if self._is_open:
@@ -175,16 +179,25 @@ class ConnectorConnection:
         """Handle a message and return the reply, if any; raise Misbehaved if the message is invalid."""
         if len(text) > self._max_characters:
             raise Misbehaved("it sent a message that is larger than any pending answer may be")
-        read = partial(self._read, text, max((limit.structure for limit in self._limits), default=LARGE_CHARACTERS))
+        structure = max([LARGE_CHARACTERS, *(limit.structure for limit in self._limits)])
         if len(text) > LARGE_CHARACTERS:
             async with self._large_messages.lock(self.principal.user_id):
-                message, result = await asyncio.to_thread(read)
+                message, result = await asyncio.to_thread(self._read, text, structure)
         else:
-            message, result = read()
+            message, result = self._read(text, structure)
         if "method" in message:
             self._count_unsolicited(len(text))
             return self._handle_request(message)
-        return self._handle_answer(message, result, len(text))
+        future = self._pending(message)[1]
+        if future is not None and not future.done():
+            self._unsolicited = 0
+            future.set_result(result)
+            return None
+        # Too late, a duplicate, or made up.
+        is_late = self._take_abandoned(message.get("id")) or (future is not None and future.cancelled())
+        self._count_unsolicited(0 if is_late else len(text))
+        rejection = rejection_for_orphaned_question(message.get("result"))
+        return _notification(ANSWERED, rejection) if rejection else None
 
     @property
     def _limits(self) -> list[AnswerLimit]:
@@ -193,27 +206,37 @@ class ConnectorConnection:
 
     @property
     def _max_characters(self) -> int:
-        return max((limit.characters for limit in self._limits), default=LARGE_CHARACTERS)
-
-    def _read(self, text: str, structure: int) -> tuple[dict[str, Any], CallResult]:
-        """Return a parsed message and, if it answers a pending call, its result; thread-safe."""
-        message = read_message(text, max(structure, LARGE_CHARACTERS))
-        limit, _ = self._pending(message)
-        return message, _result(message, limit if limit and len(text) <= limit.characters else None)
+        return max([LARGE_CHARACTERS, *(limit.characters for limit in self._limits)])
 
     def _pending(self, message: dict[str, Any]) -> tuple[AnswerLimit | None, asyncio.Future[CallResult] | None]:
         """Return limit and future of the call that a message answers."""
         call_id = message.get("id")
         return self._waiting.get(call_id, (None, None)) if isinstance(call_id, str) else (None, None)
 
+    def _read(self, text: str, structure: int) -> tuple[dict[str, Any], CallResult]:
+        """Return a parsed message and the result in it, if it answers a pending call; thread-safe."""
+        message = read_message(text, structure)
+        if "error" in message:
+            error = message["error"]
+            reason = str(error.get("message", ""))[:500] if isinstance(error, dict) else ""
+            problem = f"The connector failed: {reason or 'no reason given'}"
+            return message, CallResult(success=False, code="failed", error=problem)
+        limit, _ = self._pending(message)
+        if limit is None or len(text) > limit.characters:
+            return message, _NOT_UNDERSTOOD
+        try:
+            return message, limit.model.model_validate(message.get("result"))
+        except ValidationError:
+            return message, _NOT_UNDERSTOOD
+
     def close(self) -> None:
-        """Fail all pending calls with ConnectionLost."""
+        """Fail all pending calls with ConnectorLost."""
         self._is_open = False
         self._abandoned.clear()
         self._set_limit()
         for _, future in self._waiting.values():
             if not future.done():
-                future.set_exception(ConnectionLost())
+                future.set_exception(ConnectorLost())
 
     def _handle_request(self, message: dict[str, Any]) -> dict[str, Any] | None:
         if message["method"] == DECIDED:
@@ -223,18 +246,6 @@ class ConnectorConnection:
                 raise Misbehaved("it sent an invalid decision") from None
         elif "id" in message:
             return refusal(message["id"], -32601, "A connector may only send workspace/decided.")
-        return None
-
-    def _handle_answer(self, message: dict[str, Any], result: CallResult, size: int) -> dict[str, Any] | None:
-        call_id = message.get("id")
-        _, future = self._pending(message)
-        if future is None or future.done():  # too late, a duplicate, or made up
-            is_late = self._take_abandoned(call_id) or (future is not None and future.cancelled())
-            self._count_unsolicited(0 if is_late else size)
-            rejection = rejection_for_orphaned_question(message.get("result"))
-            return _notification(ANSWERED, rejection) if rejection else None
-        self._unsolicited = 0
-        future.set_result(result)
         return None
 
     def _take_abandoned(self, call_id: Any) -> bool:
@@ -265,20 +276,3 @@ def rejection_for_orphaned_question(result: Any) -> Decided | None:
 
 def _notification(method: str, params: BaseModel) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": method, "params": params.model_dump(mode="json")}
-
-
-def _result(message: dict[str, Any], limit: AnswerLimit | None) -> CallResult:
-    """Return the result of a call; without a limit the message answers no pending call or is too large."""
-    if "error" in message:
-        error = message["error"]
-        reason = str(error.get("message", ""))[:500] if isinstance(error, dict) else ""
-        return CallResult(success=False, code="failed", error=f"The connector failed: {reason or 'no reason given'}")
-    try:
-        return limit.model.model_validate(message.get("result")) if limit else _NOT_UNDERSTOOD
-    except ValidationError:
-        return _NOT_UNDERSTOOD
-
-
-_NOT_UNDERSTOOD = CallResult(
-    success=False, code="failed", error="The connector's answer was not understood. Check that it is up to date."
-)

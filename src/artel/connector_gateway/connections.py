@@ -5,24 +5,20 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection
-from artel.connector_gateway.frames import MAX_LARGE_AT_ONCE, MAX_RAISED_CONNECTIONS, PerUserLock, PerUserSemaphore
-from artel.connector_gateway.repository import (
-    OnlineConnector,
-    register_connector,
-    renew_connector,
-    unregister_connector,
-)
-from artel.contract.connector import CLOSE_LOGIN_OVER, CLOSE_REFUSED, CLOSE_TAKEN_OVER, PING_SECONDS, Hello
+from artel.connector_gateway.repository import register_connector, renew_connector, unregister_connector
+from artel.contract.connector import CLOSE_LOGIN_OVER, CLOSE_REFUSED, CLOSE_TAKEN_OVER, PING_SECONDS
 from artel.contract.events import ConnectorOffline, ConnectorOnline, EventData
 from artel.db.engine import Database
 from artel.errors import ArtelError, Kind, ProjectNotFound, TooManyConnectors
 from artel.logs import get_logger
+from artel.per_user_locks import PerUserLock, PerUserSemaphore
 
-MAX_SOCKETS = 20
+MAX_SOCKETS = 20  # per user
+MAX_LARGE_AT_ONCE = 8  # large messages that are parsed at the same time in the whole process
+MAX_RAISED_CONNECTIONS = 4  # per user, that may send very large messages at the same time
 
 log = get_logger(__name__)
 
@@ -88,11 +84,11 @@ class ConnectorConnections:
         """Wait until a connection is opened."""
         await self._opened.wait()
 
-    async def open(self, connection: ConnectorConnection, end: Callable[[CloseReason], None]) -> OnlineConnector:
+    async def open(self, connection: ConnectorConnection, end: Callable[[CloseReason], None]) -> None:
         """Register a connection for its project; `end` is called when it must be closed."""
         principal, hello = connection.principal, connection.hello
-        online, before = await self._database.run(
-            register_connector, principal, hello, connection.connection_id, self._process_id
+        before = await self._database.of(principal).run(
+            register_connector, hello, connection.connection_id, self._process_id
         )
         old = self._connections.pop(hello.project_id, None)
         if old is not None:
@@ -103,35 +99,36 @@ class ConnectorConnections:
         self._opened.set()
         self._opened = asyncio.Event()
         if before is None or before.connector_id != hello.connector_id:
-            self._publish(principal, hello.project_id, _online_event(hello))
+            online = ConnectorOnline(
+                connector_id=hello.connector_id, workspace_name=hello.workspace_name, read_only=hello.read_only
+            )
+            self._publish(principal, hello.project_id, online)
         log.info("connector_online", connector_id=hello.connector_id, project_id=hello.project_id, mode=hello.mode)
-        return online
 
     async def keep_alive(
         self, connection: ConnectorConnection, authenticate: Callable[[], Awaitable[object]]
     ) -> CloseReason:
         """Renew a connection's row periodically; return the reason when the connection must be closed.
 
-        Reasons: another connector took over, the project was deleted, or `authenticate` rejects the token.
+        Reasons: another connector took over, the project was deleted, or `authenticate` rejects the token. Other
+        errors are temporary: try again at the next ping.
         """
+        project_id, connection_id = connection.hello.project_id, connection.connection_id
         while True:
             await asyncio.sleep(PING_SECONDS)
-            for check in (partial(_check_login, authenticate), partial(self._renew, connection)):
-                try:
-                    reason = await check()
-                except ArtelError as failure:  # temporary: try again at the next ping
-                    log.warning("connector_not_renewed", reason=failure.detail)
-                    continue
-                if reason is not None:
-                    return reason
-
-    async def _renew(self, connection: ConnectorConnection) -> CloseReason | None:
-        project_id, connection_id = connection.hello.project_id, connection.connection_id
-        try:
-            is_renewed = await self._database.run(renew_connector, connection.principal, project_id, connection_id)
-        except ProjectNotFound:
-            return PROJECT_GONE
-        return None if is_renewed else TAKEN_OVER
+            try:
+                await authenticate()
+            except ArtelError as failure:
+                if failure.kind is Kind.UNAUTHENTICATED:
+                    return CloseReason(CLOSE_LOGIN_OVER, failure.detail)
+                log.warning("connector_not_renewed", reason=failure.detail)
+            try:
+                if not await self._database.of(connection.principal).run(renew_connector, project_id, connection_id):
+                    return TAKEN_OVER
+            except ProjectNotFound:
+                return PROJECT_GONE
+            except ArtelError as failure:
+                log.warning("connector_not_renewed", reason=failure.detail)
 
     def project_deleted(self, project_id: int) -> None:
         """Close the connection of a deleted project, if this process holds it."""
@@ -147,8 +144,8 @@ class ConnectorConnections:
         if self._connections.get(project_id) is connection:
             del self._connections[project_id]
         try:
-            was_online = await self._database.run(
-                unregister_connector, connection.principal, project_id, connection.connection_id
+            was_online = await self._database.of(connection.principal).run(
+                unregister_connector, project_id, connection.connection_id
             )
         except ArtelError as failure:
             log.warning("connector_not_removed", reason=failure.detail)
@@ -163,19 +160,3 @@ class ConnectorConnections:
         end = self._end.pop(connection_id, None)
         if end is not None:
             end(reason)
-
-
-async def _check_login(authenticate: Callable[[], Awaitable[object]]) -> CloseReason | None:
-    try:
-        await authenticate()
-    except ArtelError as failure:
-        if failure.kind is not Kind.UNAUTHENTICATED:
-            raise
-        return CloseReason(CLOSE_LOGIN_OVER, failure.detail)
-    return None
-
-
-def _online_event(hello: Hello) -> ConnectorOnline:
-    return ConnectorOnline(
-        connector_id=hello.connector_id, workspace_name=hello.workspace_name, read_only=hello.read_only
-    )

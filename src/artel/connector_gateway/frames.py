@@ -1,74 +1,16 @@
-"""Parsing of connector messages within limits, and the per-user limits on large messages."""
+"""Parsing of connector messages within limits."""
 
-import asyncio
 import re
-from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from pydantic_core import from_json
 
 LARGE_CHARACTERS = 100_000  # larger messages are parsed on a thread
-MAX_LARGE_AT_ONCE = 8  # in the whole process
-MAX_RAISED_CONNECTIONS = 4  # per user, that may send very large messages at the same time
-
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 class Misbehaved(Exception):
     """The connector violated the protocol."""
-
-
-class PerUserSemaphore:
-    """One semaphore with `slots` slots per user."""
-
-    def __init__(self, slots: int) -> None:
-        self._slots = slots
-        self._semaphores: dict[int, asyncio.Semaphore] = {}
-        self.users: Counter[int] = Counter()  # how many tasks hold or wait for a slot, by user
-
-    async def acquire(self, user_id: int) -> None:
-        """Wait for one of a user's slots, and take it."""
-        semaphore = self._semaphores.setdefault(user_id, asyncio.Semaphore(self._slots))
-        self.users[user_id] += 1
-        try:
-            await semaphore.acquire()
-        except BaseException:
-            self._leave(user_id)
-            raise
-
-    def release(self, user_id: int) -> None:
-        """Release one of a user's slots."""
-        self._semaphores[user_id].release()
-        self._leave(user_id)
-
-    def _leave(self, user_id: int) -> None:
-        self.users[user_id] -= 1
-        if not self.users[user_id]:
-            del self.users[user_id], self._semaphores[user_id]
-
-
-class PerUserLock:
-    """One lock per user, with at most `at_once` locks held in the whole process."""
-
-    def __init__(self, at_once: int) -> None:
-        self._slots = asyncio.Semaphore(at_once)
-        self._locks = PerUserSemaphore(1)
-
-    def count(self, user_id: int) -> int:
-        """Return how many tasks hold or wait for a user's lock."""
-        return self._locks.users[user_id]
-
-    @asynccontextmanager
-    async def lock(self, user_id: int) -> AsyncIterator[None]:
-        """Hold a user's lock."""
-        await self._locks.acquire(user_id)
-        try:
-            async with self._slots:
-                yield
-        finally:
-            self._locks.release(user_id)
 
 
 def read_message(text: str, structure: int) -> dict[str, Any]:

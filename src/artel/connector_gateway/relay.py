@@ -6,19 +6,21 @@ the connector's journal makes calls idempotent.
 
 import asyncio
 import time
-from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
+from artel.approvals.approval import Approval
 from artel.auth.principal import Principal
-from artel.connector_gateway.connection import ConnectionLost, NotSent, rejection_for_orphaned_question
+from artel.connector_gateway.connection import ConnectorLost, NotSent, rejection_for_orphaned_question
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.relay_calls import RelayCall, RelayCallRepository, find_calls
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.connector import ANSWERED, ANSWERS, CALLS, Call, CallResult, Decided
 from artel.db.engine import Database
+from artel.db.hints import QuestionOver
 from artel.errors import ArtelError, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -34,20 +36,14 @@ NOTIFY_SECONDS = 2.0
 MUTATING_METHODS = frozenset(
     {"workspace/write", "workspace/edit", "workspace/delete", "workspace/run", "workspace/undo"}
 )
+_OFFLINE = (
+    "The user's files can't be reached: no connector is online for this project. Ask the user to run `artel connect`."
+)
+_NOT_SENT = (
+    "The user's machine was too busy to take the call in time. Nothing was sent, so nothing was changed. Try again."
+)
 
 log = get_logger(__name__)
-
-
-class Question(Protocol):
-    """A question to the user that the connector may be asking too."""
-
-    @property
-    def project_id(self) -> int:
-        """The project that the connector serves."""
-
-    @property
-    def ask_id(self) -> str | None:
-        """The connector's id for the question, if the connector asks."""
 
 
 class Relay:
@@ -85,11 +81,12 @@ class Relay:
             if target is None or sent_to not in (None, target.connector_id):
                 if sent_to is None:
                     return CallResult(success=False, code="offline", error=_OFFLINE)
-                await self._wait_for_reconnect(min(left, RECONNECT_SECONDS))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._connections.wait_for_open(), min(left, RECONNECT_SECONDS))
                 continue
             try:
                 return await self._send(principal, target, method, call, deadline)
-            except ConnectionLost as lost:
+            except ConnectorLost as lost:
                 sent_to = target.connector_id if lost.was_sent else sent_to
                 await asyncio.sleep(RETRY_SECONDS)
             except NotSent:
@@ -104,20 +101,22 @@ class Relay:
             async with asyncio.timeout(NOTIFY_SECONDS):
                 if connection is not None:
                     await connection.notify(ANSWERED, decided)
-                else:
-                    await self._notify_through_process(principal, project_id, decided)
+                    return
+                connector = await self._database.read(find_connector, principal, project_id)
+                if connector is not None and connector.process_id != self._process_id:
+                    row = _row(uuid7(), connector, ANSWERED, decided.model_dump(mode="json"))
+                    await self._calls.send(principal, row, NOTIFICATION_SECONDS)
         except Exception as failure:  # noqa: BLE001 - best effort: the connector's question expires anyway
             log.info("answer_not_told", project_id=project_id, reason=repr(failure))
 
-    def stop_asking(self, principal: Principal, questions: Iterable[Question]) -> None:
-        """Make connectors, in the background, stop asking questions whose caller has gone."""
-        for question in questions:
-            if ask_id := question.ask_id:
-                rejection = Decided(ask_id=ask_id, decision="reject")
-                notification = self.notify_answered(principal, question.project_id, rejection)
-                task = asyncio.get_running_loop().create_task(notification)
-                self._notifying.add(task)
-                task.add_done_callback(self._notifying.discard)
+    def stop_asking(self, principal: Principal, question: Approval | QuestionOver) -> None:
+        """Make the connector, if it asks the question too, stop asking in the background: the caller has gone."""
+        if question.ask_id:
+            rejection = Decided(ask_id=question.ask_id, decision="reject")
+            notification = self.notify_answered(principal, question.project_id, rejection)
+            task = asyncio.get_running_loop().create_task(notification)
+            self._notifying.add(task)
+            task.add_done_callback(self._notifying.discard)
 
     def start(self) -> None:
         """Start to serve other processes' calls."""
@@ -145,62 +144,44 @@ class Relay:
     async def _send(
         self, principal: Principal, connector: OnlineConnector, method: str, call: Call, deadline: float
     ) -> CallResult:
+        """Send a call on the connection, or store it for the process that holds it, and wait for the answer."""
         connection = self._connections.of(principal, connector.project_id)
         if connection is not None and connection.connection_id == connector.line_id:
             return await connection.call(method, call, deadline)
         if connector.process_id == self._process_id:
-            raise ConnectionLost(was_sent=False)  # it closed after the lookup
-        return await self._send_through_process(principal, connector, method, call, deadline)
-
-    async def _send_through_process(
-        self, principal: Principal, connector: OnlineConnector, method: str, call: Call, deadline: float
-    ) -> CallResult:
-        """Store a call for the process that holds the connection, and poll for the answer."""
+            raise ConnectorLost(was_sent=False)  # it closed after the lookup
         left = deadline - time.monotonic()
         params = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))}).model_dump(mode="json")
-        row = _row(call.call_id, connector, method, params)
 
         async def is_connected() -> bool:
             now = await self._database.read(find_connector, principal, connector.project_id)
             return now is not None and now.line_id == connector.line_id
 
         try:
+            row = _row(call.call_id, connector, method, params)
             answer = await self._calls.ask(principal, row, left, is_connected)
         except NoAnswer as failure:
             if not failure.is_late:
-                raise ConnectionLost(was_sent=failure.was_taken) from None
+                raise ConnectorLost(was_sent=failure.was_taken) from None
             raise TimeoutError if failure.was_taken else NotSent from None
         if "lost" in answer:
-            raise ConnectionLost(was_sent=answer["lost"])
+            raise ConnectorLost(was_sent=answer["lost"])
         return ANSWERS[method].model.model_validate(answer["result"])
-
-    async def _notify_through_process(self, principal: Principal, project_id: int, decided: Decided) -> None:
-        """Store a notification for the process that holds the connection."""
-        connector = await self._database.read(find_connector, principal, project_id)
-        if connector is not None and connector.process_id != self._process_id:
-            row = _row(uuid7(), connector, ANSWERED, decided.model_dump(mode="json"))
-            await self._calls.send(principal, row, NOTIFICATION_SECONDS)
-
-    async def _wait_for_reconnect(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._connections.wait_for_open()
-        except TimeoutError:
-            return
 
     # Calls of other processes
 
     async def _serve_calls(self) -> None:
-        found: list[RelayCall] = []
-        if self._connections.any:
-            found = await self._database.read(find_calls, self._process_id)
+        found = await self._database.read(find_calls, self._process_id) if self._connections.any else []
         await self._calls.serve(found, self._serve_call)
 
     async def _serve_call(self, relayed: RelayCall) -> None:
         principal = Principal(relayed.user_id)
         try:
             if relayed.method == ANSWERED:
-                await self._forward_notification(principal, relayed)
+                is_ours = await self._calls.take(principal, relayed.id)
+                if is_ours and self._connections.of(principal, relayed.project_id) is not None:
+                    await self.notify_answered(principal, relayed.project_id, Decided.model_validate(relayed.params))
+                await self._calls.delete(principal, relayed.id)
                 return
             answer = await self._forward_call(principal, relayed)
             has_caller = await self._calls.answer(principal, relayed.id, answer)
@@ -218,40 +199,20 @@ class Relay:
             return {"lost": False}
         try:
             call = CALLS[relayed.method].model_validate(relayed.params)
+            left = (relayed.expires_at - relayed.read_at).total_seconds()  # both by the database's clock
+            deadline = time.monotonic() + min(left, call.timeout_ms / 1000)
             may_send = partial(self._calls.take, principal, relayed.id)
-            result = await connection.call(relayed.method, call, _deadline(relayed, call), may_send)
-        except ConnectionLost as lost:
+            result = await connection.call(relayed.method, call, deadline, may_send)
+        except ConnectorLost as lost:
             return {"lost": lost.was_sent}
         except (KeyError, ValidationError):  # the other process runs another version
             return {"lost": False}
         return {"result": result.model_dump(mode="json", exclude_unset=True)}
 
-    async def _forward_notification(self, principal: Principal, relayed: RelayCall) -> None:
-        is_ours = await self._calls.take(principal, relayed.id)
-        if is_ours and self._connections.of(principal, relayed.project_id) is not None:
-            await self.notify_answered(principal, relayed.project_id, Decided.model_validate(relayed.params))
-        await self._calls.delete(principal, relayed.id)
-
-
-_OFFLINE = (
-    "The user's files can't be reached: no connector is online for this project. Ask the user to run `artel connect`."
-)
-
-
-_NOT_SENT = (
-    "The user's machine was too busy to take the call in time. Nothing was sent, so nothing was changed. Try again."
-)
-
 
 def _row(call_id: str, connector: OnlineConnector, method: str, params: dict[str, Any]) -> dict[str, Any]:
     receiver = {"project_id": connector.project_id, "process_id": connector.process_id}
     return {"id": call_id, **receiver, "method": method, "params": params}
-
-
-def _deadline(relayed: RelayCall, call: Call) -> float:
-    """Return the deadline of another process's call, in seconds of `time.monotonic()`."""
-    left = (relayed.expires_at - relayed.read_at).total_seconds()  # both by the database's clock
-    return time.monotonic() + min(left, call.timeout_ms / 1000)
 
 
 def _too_late(method: str, *, was_sent: bool) -> CallResult:

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam
+from sqlalchemy import Connection, Select, bindparam
 
 from artel.contract.connector import DEAD_SECONDS, Hello
 from artel.db.tables import connectors
 from artel.db.tenant import Tenant, TenantRepository, prepared
+from artel.db.tx import Tx
 from artel.errors import OtherConnector
 from artel.projects.repository import ProjectRepository
 
@@ -43,7 +44,7 @@ class ConnectorRepository(TenantRepository):
     def get(self, project_id: int) -> OnlineConnector | None:
         """Return the connector that serves a project now."""
         row = self._run(self._online, project=project_id, now=datetime.now(UTC)).one_or_none()
-        return _connector_of(row) if row else None
+        return OnlineConnector(**{name: getattr(row, name) for name in OnlineConnector.__slots__}) if row else None
 
     def put(self, connector: OnlineConnector) -> None:
         """Replace the connector that serves a project."""
@@ -62,37 +63,36 @@ class ConnectorRepository(TenantRepository):
         return bool(self.connection.execute(self._delete().where(*is_current)).rowcount)
 
 
-def register_connector(
-    connection: Connection, tenant: Tenant, hello: Hello, connection_id: str, process_id: str
-) -> tuple[OnlineConnector, OnlineConnector | None]:
-    """Register a connector for its project; return it and the connector that served the project before.
+def register_connector(tx: Tx, hello: Hello, connection_id: str, process_id: str) -> OnlineConnector | None:
+    """Register a connector for its project; return the connector that served the project before.
 
     Raise OtherConnector if another connector is online and `take_over` is not set.
     """
-    ProjectRepository(connection, tenant).lock(hello.project_id)
-    connectors_of_user = ConnectorRepository(connection, tenant)
+    ProjectRepository(tx).lock(hello.project_id)
+    connectors_of_user = ConnectorRepository(tx)
     before = connectors_of_user.get(hello.project_id)
     if before is not None and before.connector_id != hello.connector_id and not hello.take_over:
         raise OtherConnector(
             f"Another connector serves this project ({before.workspace_name}). Stop it, or use --take-over."
         )
     greeting = {name: getattr(hello, name) for name in OnlineConnector.__slots__ if name in Hello.model_fields}
-    connector = OnlineConnector(**greeting, line_id=connection_id, process_id=process_id, since=datetime.now(UTC))
-    connectors_of_user.put(connector)
-    return connector, before
+    connectors_of_user.put(
+        OnlineConnector(**greeting, line_id=connection_id, process_id=process_id, since=datetime.now(UTC))
+    )
+    return before
 
 
-def renew_connector(connection: Connection, tenant: Tenant, project_id: int, connection_id: str) -> bool:
+def renew_connector(tx: Tx, project_id: int, connection_id: str) -> bool:
     """Extend a connection's lease; return whether it still serves the project. Raise if there is no such project."""
-    is_renewed = ConnectorRepository(connection, tenant).renew(project_id, connection_id)
+    is_renewed = ConnectorRepository(tx).renew(project_id, connection_id)
     if not is_renewed:
-        ProjectRepository(connection, tenant).get(project_id)
+        ProjectRepository(tx).get(project_id)
     return is_renewed
 
 
-def unregister_connector(connection: Connection, tenant: Tenant, project_id: int, connection_id: str) -> bool:
+def unregister_connector(tx: Tx, project_id: int, connection_id: str) -> bool:
     """Delete a connection's row; return whether it still served the project."""
-    return ConnectorRepository(connection, tenant).remove(project_id, connection_id)
+    return ConnectorRepository(tx).remove(project_id, connection_id)
 
 
 def find_connector(connection: Connection, tenant: Tenant, project_id: int) -> OnlineConnector | None:
@@ -103,7 +103,3 @@ def find_connector(connection: Connection, tenant: Tenant, project_id: int) -> O
 
 def _expiry() -> datetime:
     return datetime.now(UTC) + timedelta(seconds=DEAD_SECONDS)
-
-
-def _connector_of(row: Row[Any]) -> OnlineConnector:
-    return OnlineConnector(**{name: getattr(row, name) for name in OnlineConnector.__slots__})

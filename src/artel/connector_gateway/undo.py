@@ -1,18 +1,17 @@
 """Undo of a turn's changes in the user's folder: a call to the connector, recorded before it is sent."""
 
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-
-from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.connector_gateway.relay import Relay
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.approvals import NewUndo, UndoneFile
-from artel.contract.connector import CallResult, UndoCall
+from artel.contract.connector import UndoCall
 from artel.db.engine import Database
 from artel.db.lease import current_epoch
+from artel.db.tx import Tx
 from artel.errors import ArtelError, ConnectorUnreachable, UndoRefused
 from artel.logs import get_logger
 from artel.text import storable
@@ -27,46 +26,52 @@ _PUT_BACK = ("restored", "removed")
 log = get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    row: ToolCallRow
-    connector: OnlineConnector | None
-    epoch: int
-
-
 async def undo(
     database: Database, relay: Relay, principal: Principal, project_id: int, wanted: NewUndo
 ) -> list[UndoneFile]:
     """Return each file's outcome; raise if no file was put back."""
     call_id = secrets.token_hex(16)
-    sent = await database.run(_record, principal, project_id, call_id, wanted)
+    row, connector, epoch = await database.of(principal).run(_record, project_id, call_id, wanted)
     call = UndoCall(
         call_id=call_id,
         user_id=principal.user_id,
-        epoch=sent.epoch,
+        epoch=epoch,
         timeout_ms=1,
         agent="the user",
         of_turn=wanted.turn_id,
         path=wanted.path,
         again=False,  # a retry after a lost answer must not redo the changes
     )
-    result = await relay.call(principal, project_id, "workspace/undo", call, UNDO_SECONDS, sent.connector)
+    result = await relay.call(principal, project_id, "workspace/undo", call, UNDO_SECONDS, connector)
+    files = result.more.get("files", [])
+    recorded = [{name: storable(file[name])[:MAX_PATH] for name in ("path", "outcome")} for file in files[:MAX_FILES]]
     error = result.error and result.error[:ERROR_CHARACTERS]
-    arguments = sent.row.arguments | {"files": _recorded_files(result)}
-    ended = replace(sent.row, status=status_of(result), error=error, arguments=arguments)
+    ended = replace(row, status=status_of(result), error=error, arguments=row.arguments | {"files": recorded})
     try:
         await database.run(finish_call, principal, ended)
     except ArtelError as failure:  # the record still says that it was sent
         log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
-    return _undone(result)
+    if any(file["outcome"] in _PUT_BACK for file in files):
+        return [UndoneFile(**file) for file in files]
+    if result.code in ("offline", "timed_out"):
+        raise ConnectorUnreachable(
+            "Your files can't be reached. Run `artel connect` in your folder and try again, or run `artel undo` there."
+        )
+    if result.code == "asks":
+        raise UndoRefused(
+            "The terminal that runs the connector asks for your permission. Answer there, then try again."
+        )
+    raise UndoRefused(result.error or "There is nothing to undo")
 
 
-def _record(connection: Connection, principal: Principal, project_id: int, call_id: str, wanted: NewUndo) -> _Sent:
-    """Record that the undo is sent; raise if the turn does not belong to the project."""
+def _record(tx: Tx, project_id: int, call_id: str, wanted: NewUndo) -> tuple[ToolCallRow, OnlineConnector | None, int]:
+    """Record that the undo is sent; raise if the turn does not belong to the project.
+
+    Return the record, the connector and the epoch of the worker space.
+    """
+    connection, principal = tx.connection, tx.principal
     connector = find_connector(connection, principal, project_id)
-    turn = None
-    if wanted.turn_id is not None:
-        turn = TurnRepository(connection, principal).of_project(project_id, wanted.turn_id)
+    turn = TurnRepository(tx).of_project(project_id, wanted.turn_id) if wanted.turn_id is not None else None
     arguments: dict[str, Any] = wanted.model_dump(exclude_none=True)
     row = ToolCallRow(
         id=call_id,
@@ -82,25 +87,4 @@ def _record(connection: Connection, principal: Principal, project_id: int, call_
         connector_id=connector.connector_id if connector else None,
     )
     note_call(connection, principal, row)
-    return _Sent(row, connector, current_epoch(connection, principal, project_id))
-
-
-def _recorded_files(result: CallResult) -> list[dict[str, str]]:
-    """Return path and outcome of the first files, cut to a bounded size."""
-    files = result.more.get("files", [])[:MAX_FILES]
-    return [{name: storable(file[name])[:MAX_PATH] for name in ("path", "outcome")} for file in files]
-
-
-def _undone(result: CallResult) -> list[UndoneFile]:
-    files = [UndoneFile(**file) for file in result.more.get("files", ())]
-    if any(file.outcome in _PUT_BACK for file in files):
-        return files
-    if result.code in ("offline", "timed_out"):
-        raise ConnectorUnreachable(
-            "Your files can't be reached. Run `artel connect` in your folder and try again, or run `artel undo` there."
-        )
-    if result.code == "asks":
-        raise UndoRefused(
-            "The terminal that runs the connector asks for your permission. Answer there, then try again."
-        )
-    raise UndoRefused(result.error or "There is nothing to undo")
+    return row, connector, current_epoch(connection, principal, project_id)

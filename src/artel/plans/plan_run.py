@@ -342,7 +342,8 @@ class PlanRun:
         try:
             await self._store(transactions.park_task, task, approval, events, self._spending.spent)
         except TurnOver:
-            self._services.relay.stop_asking(self._space.principal, [approval] if approval else [])
+            if approval is not None:
+                self._services.relay.stop_asking(self._space.principal, approval)
             raise
         self._board.put(task)
         if approval is not None:

@@ -149,11 +149,11 @@ class DirectTurn(TaskEvents):
         try:
             approval = await patiently(store, "run")
         except TurnOver:
-            self._services.relay.stop_asking(space.principal, [approval])
+            self._services.relay.stop_asking(space.principal, approval)
             await self._note_usage()
             return
         except DatabaseUnavailable:  # it is ended as soon as the database is back
-            self._services.relay.stop_asking(space.principal, [approval])
+            self._services.relay.stop_asking(space.principal, approval)
             raise
         self._services.project_events.add(space.principal, space.project_id, required(approval))
 

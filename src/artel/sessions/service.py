@@ -2,12 +2,12 @@
 
 from artel.approvals.transactions import delete_session
 from artel.auth.principal import Principal
-from artel.connector_gateway.frames import PerUserLock
 from artel.contract.chat import Found
 from artel.contract.http import Page, Session
 from artel.db.engine import SEARCHERS
 from artel.errors import SearchTooLong, TooManySearches
 from artel.ids import uuid7
+from artel.per_user_locks import PerUserLock
 from artel.sessions import transactions as sessions
 from artel.spaces.services import SpaceServices
 from artel.turns import fork
