@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 CHROMA := .venv-chroma
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-deep test-chroma mutants faults lint lint-quick fix bench conformance docs walk build lock clean
+.PHONY: help setup run test test-deep test-chroma mutants faults lint fix bench conformance docs walk build lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,9 +28,10 @@ $(READY): requirements/uv.txt requirements/dev.txt requirements/embeddings.txt p
 run: setup ## Set everything up and run Artel on http://127.0.0.1:8700
 	@$(BIN)/artel up
 
-test: lint-quick ## Set everything up, lint, and run all tests (the short form of what is slow by nature)
-	@mkdir -p build; $(BIN)/mypy > build/mypy.log 2>&1 & types=$$!; $(BIN)/pytest; tests=$$?; \
-	  wait $$types || { cat build/mypy.log; echo "mypy failed: see above"; exit 1; }; exit $$tests
+test: setup ## Set everything up, lint, and run all tests (the short form of what is slow by nature)
+	@$(BIN)/ruff check .
+	@mkdir -p build; make --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; $(BIN)/pytest; tests=$$?; \
+	  wait $$lint || { cat build/lint.log; echo "make lint failed: see above"; exit 1; }; exit $$tests
 
 test-deep: lint ## Run all tests with every fault point, hostile scenario and generated case, on both databases (an hour)
 	@ARTEL_TEST_DEPTH=deep $(BIN)/pytest
@@ -51,10 +52,7 @@ $(CHROMA)/.ready: $(READY) requirements/chroma.txt
 faults: setup ## Kill the server at every named point of a turn and of a plan, 20 times each and database, and while it writes
 	@ARTEL_TEST_DEPTH=deep KILLS_PER_POINT=20 $(BIN)/pytest tests/faults
 
-lint: lint-quick ## Check style, types, import directions, tenant scope, who opens paths, language, and generated docs
-	@$(BIN)/mypy
-
-lint-quick: setup
+lint: setup ## Check style, types, import directions, tenant scope, who opens paths, language, and generated docs
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
@@ -62,6 +60,7 @@ lint-quick: setup
 	@$(BIN)/python scripts/check_paths.py
 	@$(BIN)/python scripts/check_language.py
 	@$(BIN)/python scripts/generate_docs.py --check
+	@$(BIN)/mypy
 
 fix: setup ## Format, and mend what can be mended automatically
 	@$(BIN)/ruff check --fix --quiet . || true
