@@ -203,9 +203,10 @@ def tools_page() -> str:
     )
     for tool in (*READ_TOOLS, *WRITE_TOOLS):
         arguments, result = TOOL_EXAMPLES[tool.name]
-        rows = "\n".join(f"| `{name}` | {about['description']} |" for name, about in tool.properties.items())
+        properties: Any = tool.schema.parameters["properties"]
+        rows = "\n".join(f"| `{name}` | {about['description']} |" for name, about in properties.items())
         text += (
-            f"\n## {tool.name}\n\n```python\n{signature(tool)}\n```\n\n{tool.description}\n\n"
+            f"\n## {tool.name}\n\n```python\n{signature(tool)}\n```\n\n{tool.schema.description}\n\n"
             f"| argument | meaning |\n|---|---|\n{rows}\n\n"
             f"```json\n{json.dumps(arguments, ensure_ascii=False)}\n"
             f"{json.dumps({'success': True, 'data': result}, ensure_ascii=False)}\n```\n"
@@ -216,9 +217,9 @@ def tools_page() -> str:
 def signature(tool: Any) -> str:
     """Return the signature of a tool as a Python function."""
     arguments = []
-    for name, about in tool.properties.items():
+    for name, about in tool.schema.parameters["properties"].items():
         text = f"{name}: {_TYPES[about['type']]}"
-        if name not in tool.required:
+        if name not in tool.schema.parameters["required"]:
             text += f" = {about['default']!r}" if "default" in about else " | None = None"
         arguments.append(text)
     return f"{tool.name}({', '.join(arguments)})"

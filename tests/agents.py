@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from artel.brain.brain import Completion, Request, TokenSink, ToolCall, ToolSchema, Usage
+from artel.brain.brain import Completion, Request, TokenSink, ToolCall, Usage
+from artel.tools.consent import Decision
 from artel.tools.recall import Recollection
-from artel.tools.tool import ToolResult
+from artel.tools.tool import Tool, ToolResult, tool_schema
 
 Reply = Completion | BaseException
 
@@ -117,22 +118,17 @@ class Heard:
 
 
 @dataclass
-class Repeat:
+class Repeat(Tool):
     """A tool that answers what it is given, and keeps it."""
 
     name: str = "repeat"
     calls: list[Mapping[str, Any]] = field(default_factory=list)
 
-    @property
-    def schema(self) -> ToolSchema:
-        properties: dict[str, Any] = {"text": {"type": "string", "maxLength": 20}}
-        return ToolSchema(
-            self.name,
-            "Repeats a text.",
-            {"type": "object", "properties": properties, "required": ["text"], "additionalProperties": False},
-        )
+    def __post_init__(self) -> None:
+        properties = {"text": {"type": "string", "maxLength": 20}}
+        self.schema = tool_schema(self.name, "Repeats a text.", properties, ["text"])
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: Mapping[str, Any], _approval: Decision | None = None) -> ToolResult:
         self.calls.append(arguments)
         return ToolResult(success=True, data={"repeated": arguments["text"]})
 
@@ -144,7 +140,7 @@ class Broken(Repeat):
     name: str = "broken"
     problem: BaseException = field(default_factory=lambda: RuntimeError("the password is hunter2"))
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: Mapping[str, Any], _approval: Decision | None = None) -> ToolResult:
         self.calls.append(arguments)
         raise self.problem
 
@@ -156,7 +152,7 @@ class Endless(Repeat):
     name: str = "endless"
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: Mapping[str, Any], _approval: Decision | None = None) -> ToolResult:
         self.calls.append(arguments)
         self.begun.set()
         await asyncio.Event().wait()

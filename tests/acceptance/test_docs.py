@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
@@ -96,7 +97,8 @@ def test_every_workspace_tool_is_documented_with_its_signature_and_an_example() 
         section = text.partition(f"\n## {tool.name}\n")[2].partition("\n## ")[0]
         signature = re.search(rf"```python\n{tool.name}\((.*)\)\n```", section)
         assert signature, tool.name
-        assert [argument.partition(":")[0] for argument in signature[1].split(", ")] == list(tool.properties)
+        properties: Any = tool.schema.parameters["properties"]
+        assert [argument.partition(":")[0] for argument in signature[1].split(", ")] == list(properties)
         example = re.search(r"```json\n(.*)\n(.*)\n```", section)
         assert example, tool.name
         jsonschema.validate(json.loads(example[1]), tool.schema.parameters)

@@ -19,7 +19,7 @@ from artel.agent_loop.task import MOST_TOOL_CALLS, AgentSpec, LoopResult, LoopSe
 from artel.brain.brain import Message, Request, ToolCall, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelTimedOut, ModelUnavailable
 from artel.errors import ArtelError
-from artel.tools.consent import NeedsApproval, Question
+from artel.tools.consent import Decision, NeedsApproval, Question
 from artel.tools.tool import ToolResult
 from artel.tools.toolbox import Toolbox
 from tests.agents import Broken, Endless, Heard, Repeat, Reply, ScriptedBrain, SilentBrain, reply, sent_back, wants
@@ -384,8 +384,8 @@ def test_whatever_a_model_says_the_loop_ends_within_its_limits(
 class _Careful(Repeat):
     """Needs the user's approval for every other call."""
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        result = await super().call(arguments)
+    async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
+        result = await super().call(arguments, approval)
         if len(self.calls) % 2:
             raise NeedsApproval(Question(self.name, arguments))
         return result

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from artel.brain.brain import ToolCall, ToolSchema
 from artel.tools.consent import Consent, Decision, NeedsApproval
 from artel.tools.policy import Forbidden, Level, Policy, PolicySettings, RateLimit, ToolCalls, ToolRule, arguments_hash
-from artel.tools.tool import ToolResult
+from artel.tools.tool import Tool, ToolResult
 from artel.tools.toolbox import AuditRecord, Toolbox, without_contents
 
 JSON = st.recursive(
@@ -26,7 +26,7 @@ ARGUMENTS = st.dictionaries(st.text(max_size=5), JSON, max_size=4)
 NEVER = 10**12.0
 
 
-class Recorder:
+class Recorder(Tool):
     """A tool that is also its own audit."""
 
     def __init__(self, level: Level) -> None:
@@ -36,7 +36,7 @@ class Recorder:
         self.calls: list[Mapping[str, Any]] = []
         self.records: list[AuditRecord] = []
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: Mapping[str, Any], _approval: Decision | None = None) -> ToolResult:
         self.calls.append(arguments)
         return ToolResult(success=True)
 

@@ -14,9 +14,9 @@ from artel.brain.brain import ToolCall
 from artel.contract.parked_run import ParkedRun
 from artel.errors import AgentNotFound
 from artel.tools.consent import NeedsApproval, Question
-from artel.tools.policy import Level, Policy, PolicySettings
+from artel.tools.policy import Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite
-from artel.tools.tool import MAX_RESULT_CHARACTERS, AskingTool, Tool, ToolResult
+from artel.tools.tool import MAX_RESULT_CHARACTERS, Tool, ToolResult
 from artel.tools.toolbox import AuditRecord, Toolbox
 from tests.agents import Broken, Endless, ListRecall, Repeat, wants
 
@@ -140,10 +140,8 @@ class ListAudit:
         self.records.append(call)
 
 
-class Asks(Repeat, AskingTool):
+class Asks(Repeat):
     """A tool that needs an approval for itself or for a child agent, which turns out during the call."""
-
-    level = Level.SAFE
 
     def __init__(self, *, records_itself: bool, child: ParkedRun | None = None) -> None:
         super().__init__()

@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,11 @@ class SchemaMismatch(ValueError):
 async def parsed_answer(completion: Completion, schema: Schema) -> Completion:
     """Return the completion with `parsed` filled in, or raise `SchemaMismatch`."""
     jsonschema = await load_jsonschema()
-    value = parse(completion.content)
-    check(value, schema, jsonschema)
+    value = _parse(completion.content)
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema.schema).iter_errors(value))
+    if error is not None:
+        path = "".join(f"[{step!r}]" for step in error.absolute_path) or "the document"
+        raise SchemaMismatch(f"{path}: {error.message[:500]}", f"{path} breaks the rule {error.validator!r}")
     return replace(completion, parsed=value)
 
 
@@ -41,34 +43,19 @@ async def load_jsonschema() -> Any:
     return _loaded[name]
 
 
-def parse(text: str) -> "JsonValue":
+def refuse_constant(name: str) -> None:
+    """Raise ValueError for NaN and Infinity, which `json.loads` accepts by default."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parse(text: str) -> "JsonValue":
     """Return the JSON value in the text, which may be in a code fence or between other words."""
-    for candidate in _candidates(text):
+    text = text.rpartition("</think>")[2]
+    fenced = text.partition("```")[2].partition("\n")[2].rpartition("```")[0]
+    for candidate in (text, fenced, text[text.find("{") : text.rfind("}") + 1]):
         try:
-            value: JsonValue = json.loads(candidate, parse_constant=_no_number)
+            value: JsonValue = json.loads(candidate, parse_constant=refuse_constant)
         except (ValueError, RecursionError):
             continue
         return value
     raise SchemaMismatch("it is not JSON", "it is not JSON")
-
-
-def check(value: "JsonValue", schema: Schema, jsonschema: Any) -> None:
-    """Raise SchemaMismatch if the value is invalid against the schema."""
-    validator = jsonschema.Draft202012Validator(schema.schema)
-    error = jsonschema.exceptions.best_match(validator.iter_errors(value))
-    if error is not None:
-        path = "".join(f"[{step!r}]" for step in error.absolute_path) or "the document"
-        raise SchemaMismatch(f"{path}: {error.message[:500]}", f"{path} breaks the rule {error.validator!r}")
-
-
-def _candidates(text: str) -> Iterator[str]:
-    text = text.rpartition("</think>")[2]
-    yield text
-    _, opening, fenced = text.partition("```")
-    if opening:
-        yield fenced.partition("\n")[2].rpartition("```")[0]
-    yield text[text.find("{") : text.rfind("}") + 1]
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")

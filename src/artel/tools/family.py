@@ -1,10 +1,11 @@
 """The tool `spawn_agent`; the parent is part of the `Family` that the tool is given, never of the arguments."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from artel.tools.tool import ToolResult, tool_schema
+from artel.tools.consent import Decision
+from artel.tools.tool import Tool, ToolResult, tool_schema
 
 MAX_ROLE_CHARACTERS = 64
 MAX_BRIEF_CHARACTERS = 8_000
@@ -54,7 +55,7 @@ class Family(Protocol):
         """Run a task with a child and wait for its result; raise ArtelError if that is not possible."""
 
 
-class SpawnAgent:
+class SpawnAgent(Tool):
     """Creates an agent and gives it a task."""
 
     name = "spawn_agent"
@@ -94,15 +95,10 @@ class SpawnAgent:
     def __init__(self, family: Family) -> None:
         self._family = family
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: Mapping[str, Any], _approval: Decision | None = None) -> ToolResult:
         """Run the child's task and return its result."""
-        tools = arguments.get("tools")
-        brief = Brief(
-            arguments["role"],
-            arguments["task_brief"],
-            None if tools is None else tuple(tools),
-            arguments.get("child"),
-        )
+        tools, child = arguments.get("tools"), arguments.get("child")
+        brief = Brief(arguments["role"], arguments["task_brief"], None if tools is None else tuple(tools), child)
         if brief.child is not None and brief.tools is not None:
             return ToolResult.failure(f"{brief.child[:100]} has the tools that you gave it: leave out `tools`.")
         if not brief.text:
@@ -110,12 +106,5 @@ class SpawnAgent:
         answer = await self._family.run_child(brief)
         if answer.error is not None:
             return ToolResult.failure(f"{answer.agent} could not do it: {answer.error}")
-        return ToolResult(
-            success=True,
-            data={
-                "agent_id": answer.agent_id,
-                "agent": answer.agent,
-                "task_id": answer.task_id,
-                "result": answer.result,
-            },
-        )
+        data = {name: value for name, value in asdict(answer).items() if name != "error"}
+        return ToolResult(success=True, data=data)

@@ -108,8 +108,9 @@ class RateLimit:
     def take(self) -> None:
         """Count one call; raise Forbidden if there were too many in the last minute."""
         now = self._now()
-        if self._key not in self._all:
-            self._drop_idle(now)
+        if self._key not in self._all and len(self._all) >= MAX_PROJECTS:  # drop idle projects, to bound memory
+            for key in [key for key, calls in self._all.items() if not calls or calls[-1] <= now - 60]:
+                del self._all[key]
         calls = self._all.setdefault(self._key, deque())
         while calls and calls[0] <= now - 60:
             calls.popleft()
@@ -117,12 +118,6 @@ class RateLimit:
             wait = calls[0] + 60 - now
             raise Forbidden(f"{self._per_minute} tool calls were made in the last minute. Wait {wait:.0f} seconds.")
         calls.append(now)
-
-    def _drop_idle(self, now: float) -> None:
-        """Drop projects without a call in the last minute, to bound memory."""
-        if len(self._all) >= MAX_PROJECTS:
-            for key in [key for key, calls in self._all.items() if not calls or calls[-1] <= now - 60]:
-                del self._all[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +134,9 @@ class Policy:
             raise Forbidden(self.settings.problem or f"{tool} is switched off in this project.")
         if level is not Level.SAFE:
             path = arguments.get("path", "." if rule.allowed_paths and "path" in parameters else None)
-            if isinstance(path, str):
-                _check_path(tool, path, rule)
+            denial = _denial(path, rule, secrets=True) if isinstance(path, str) else None
+            if denial is not None:
+                raise Forbidden(f"{tool} was not called: {denial}")
         self.rate_limit.take()
 
     def enabled(self, tool: str) -> bool:
@@ -154,7 +150,7 @@ class Policy:
         rule = self._rule(tool)
 
         def is_allowed(entry: Any) -> bool:
-            return not (isinstance(entry, dict) and _is_denied(str(entry.get("path", "")), rule))
+            return not isinstance(entry, dict) or _denial(str(entry.get("path", "")), rule, secrets=False) is None
 
         return {
             name: list(filter(is_allowed, value)) if name in LISTS and isinstance(value, list) else value
@@ -198,24 +194,16 @@ def arguments_hash(tool: str, arguments: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _is_denied(path: str, rule: ToolRule) -> bool:
-    try:
-        parts = split_path(path)
-    except PathError:
-        return True
-    if matches(parts, tuple(rule.denied_paths)):
-        return True
-    return bool(rule.allowed_paths) and not matches(parts, tuple(rule.allowed_paths))
-
-
-def _check_path(tool: str, path: str, rule: ToolRule) -> None:
+def _denial(path: str, rule: ToolRule, *, secrets: bool) -> str | None:
+    """Return why the rules deny a path, None if they allow it; `secrets` says whether to deny those, too."""
     try:
         parts = split_path(path)
     except PathError as refused:
-        raise Forbidden(f"{tool} was not called: {refused.message}") from None
-    if parts and is_secret(parts):
-        raise Forbidden(f"{tool} was not called: {path} may contain secrets.")
+        return refused.message
+    if secrets and parts and is_secret(parts):
+        return f"{path} may contain secrets."
     if matches(parts, tuple(rule.denied_paths)):
-        raise Forbidden(f"{tool} was not called: {path} is denied in this project.")
+        return f"{path} is denied in this project."
     if rule.allowed_paths and not matches(parts, tuple(rule.allowed_paths)):
-        raise Forbidden(f"{tool} was not called: {path} is not among the paths allowed in this project.")
+        return f"{path} is not among the paths allowed in this project."
+    return None

@@ -1,12 +1,15 @@
 """Tools for an agent's long-term memory; the agent is part of the `Recall` that they are given."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from pydantic import JsonValue
+
 from artel.brain.brain import ToolSchema
-from artel.tools.tool import ToolResult, tool_schema
+from artel.tools.consent import Decision
+from artel.tools.tool import Tool, ToolResult, tool_schema
 
 DEFAULT_RESULTS = 5
 MAX_RESULTS = 20
@@ -38,7 +41,14 @@ class Recall(Protocol):
         """Store a memory and return its id."""
 
 
-class MemoryRead:
+class MemoryTool(Tool):
+    """Base class of the memory tools."""
+
+    def __init__(self, recall: Recall) -> None:
+        self._recall = recall
+
+
+class MemoryRead(MemoryTool):
     """Searches the agent's memory."""
 
     name = "memory_read"
@@ -64,27 +74,16 @@ class MemoryRead:
         ["query"],
     )
 
-    def __init__(self, recall: Recall) -> None:
-        self._recall = recall
-
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: Mapping[str, Any], _approval: Decision | None = None) -> ToolResult:
         """Return the memories that match, the best first."""
         # A model may write 5.0, which JSON schema accepts as an integer.
         top_k = int(arguments.get("top_k", DEFAULT_RESULTS))
         found = await self._recall.search(arguments["query"], top_k, arguments.get("type"))
-        return ToolResult(
-            success=True,
-            data=[
-                {
-                    "text": memory.text,
-                    "source": memory.source,
-                    "score": round(memory.score, 3),
-                    "type": memory.type,
-                    "created_at": memory.created_at.isoformat(),
-                }
-                for memory in found
-            ],
-        )
+        data: list[JsonValue] = [
+            asdict(memory) | {"score": round(memory.score, 3), "created_at": memory.created_at.isoformat()}
+            for memory in found
+        ]
+        return ToolResult(success=True, data=data)
 
 
 class ProjectMemoryRead(MemoryRead):
@@ -99,7 +98,7 @@ class ProjectMemoryRead(MemoryRead):
     )
 
 
-class MemoryWrite:
+class MemoryWrite(MemoryTool):
     """Stores a text in the agent's memory."""
 
     name = "memory_write"
@@ -118,10 +117,7 @@ class MemoryWrite:
         ["content"],
     )
 
-    def __init__(self, recall: Recall) -> None:
-        self._recall = recall
-
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: Mapping[str, Any], _approval: Decision | None = None) -> ToolResult:
         """Store a memory and return its id."""
         memory_id = await self._recall.remember(arguments["content"], arguments.get("type", NOTE))
         return ToolResult(success=True, data={"id": memory_id})

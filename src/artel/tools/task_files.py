@@ -1,16 +1,16 @@
 """Tools for the task workspace; which one is part of the `TaskFiles` that they are given."""
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
-from artel.brain.brain import ToolSchema
 from artel.logs import get_logger
 from artel.paths.beneath import Content, Listing, Written
 from artel.paths.errors import PathError
 from artel.task_workspaces.task_workspace import Info, Record
-from artel.tools.tool import ToolResult, tool_schema
+from artel.tools.consent import Decision
+from artel.tools.tool import Tool, ToolResult, tool_schema
 
 CODES = frozenset(
     {
@@ -50,17 +50,15 @@ class TaskFiles(Protocol):
         """Return the record of the workspace itself."""
 
 
-class TaskFileTool(ABC):
+class TaskFileTool(Tool):
     """Base class of the four tools: returns errors with one of six codes, and never raises them."""
 
-    name: str
-    schema: ToolSchema
     default_code: Literal["read_failed", "write_failed"] = "read_failed"
 
     def __init__(self, files: TaskFiles) -> None:
         self._files = files
 
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(self, arguments: Mapping[str, Any], _approval: Decision | None = None) -> ToolResult:
         """Carry out the call and return its result."""
         try:
             return await self._result(arguments)
@@ -76,8 +74,6 @@ class TaskFileTool(ABC):
 
 
 class WriteTaskFile(TaskFileTool):
-    """Writes a file."""
-
     name = "write_file"
     schema = tool_schema(
         name,
@@ -94,14 +90,11 @@ class WriteTaskFile(TaskFileTool):
 
     async def _result(self, arguments: Mapping[str, Any]) -> ToolResult:
         written = await self._files.write(arguments["path"], arguments["content"].encode())
-        return ToolResult(
-            success=True, data={"path": arguments["path"], "size": written.size, "created": written.is_new}
-        )
+        data = {"path": arguments["path"], "size": written.size, "created": written.is_new}
+        return ToolResult(success=True, data=data)
 
 
 class ReadTaskFile(TaskFileTool):
-    """Reads a file."""
-
     name = "read_file"
     schema = tool_schema(
         name,
@@ -128,7 +121,9 @@ class ReadTaskFile(TaskFileTool):
             note = "This is a binary file; its content is not shown."
             return ToolResult(success=True, data=about | {"binary": True, "note": note})
         begin = int(arguments.get("offset", 0))
-        shown = _fitting(text[begin:])
+        shown = text[begin : begin + SHOWN_CHARACTERS]
+        while (length := len(json.dumps(shown, ensure_ascii=False))) > SHOWN_CHARACTERS:
+            shown = shown[: min(len(shown) - 1, len(shown) * SHOWN_CHARACTERS // length)]
         end = begin + len(shown)
         if end < len(text):
             about["cut"] = f"Characters {begin} to {end} of {len(text)}. Read on with offset {end}."
@@ -136,8 +131,6 @@ class ReadTaskFile(TaskFileTool):
 
 
 class ListTaskFiles(TaskFileTool):
-    """Lists a folder."""
-
     name = "list_files"
     schema = tool_schema(
         name,
@@ -162,8 +155,6 @@ class ListTaskFiles(TaskFileTool):
 
 
 class GetWorkspaceInfo(TaskFileTool):
-    """Returns the size and the record of the task workspace."""
-
     name = "get_workspace_info"
     schema = tool_schema(
         name,
@@ -197,11 +188,3 @@ TASK_FILE_TOOLS: tuple[type[TaskFileTool], ...] = (WriteTaskFile, ReadTaskFile, 
 def task_file_tools(files: TaskFiles) -> list[TaskFileTool]:
     """Return the four tools for one task workspace."""
     return [make(files) for make in TASK_FILE_TOOLS]
-
-
-def _fitting(text: str) -> str:
-    """Return the longest beginning of a text that fits into SHOWN_CHARACTERS of JSON."""
-    shown = text[:SHOWN_CHARACTERS]
-    while (length := len(json.dumps(shown, ensure_ascii=False))) > SHOWN_CHARACTERS:
-        shown = shown[: min(len(shown) - 1, len(shown) * SHOWN_CHARACTERS // length)]
-    return shown

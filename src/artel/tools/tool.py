@@ -1,10 +1,10 @@
-"""The interfaces of tools, and their result."""
+"""The base class of tools, and their result."""
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from artel.brain.brain import ToolSchema
 from artel.text import encodable
@@ -34,49 +34,33 @@ class ToolResult:
         """Return the result as a JSON document of at most 16,000 characters, with a note if it was cut."""
         name, value = ("data", self.data) if self.success else ("error", self.error)
         # Serialize only what can be shown: a file of 10 MB takes too long.
-        start, left = _beginning(value, MAX_RESULT_CHARACTERS)
+        shown, left = _beginning(value, MAX_RESULT_CHARACTERS)
         if left >= 0:
             text = _dumped({"success": self.success, name: value})
             if len(text) <= MAX_RESULT_CHARACTERS:
                 return text
         if isinstance(value, str):
-            return self._cut(name, start, str(len(value)))
-        written = _dumped(start)
-        size = str(len(written)) if left >= 0 else f"more than {MAX_RESULT_CHARACTERS - left}"
-        return self._cut(name, written, size)
-
-    def _cut(self, name: str, start: str, size: str) -> str:
-        shown = start[:MAX_RESULT_CHARACTERS]
+            size = str(len(value))
+        else:
+            shown = _dumped(shown)
+            size = str(len(shown)) if left >= 0 else f"more than {MAX_RESULT_CHARACTERS - left}"
+        shown = shown[:MAX_RESULT_CHARACTERS]
         while True:
             note = f"Only the first {len(shown)} of {size} characters are shown."
             text = _dumped({"success": self.success, "cut": note, name: shown})
-            over = len(text) - MAX_RESULT_CHARACTERS
-            if over <= 0:
+            if len(text) <= MAX_RESULT_CHARACTERS:
                 return text
             # Escaped characters make the text longer: cut in proportion, and measure again.
             shown = shown[: min(len(shown) - 1, len(shown) * MAX_RESULT_CHARACTERS // len(text))]
 
 
-class Tool(Protocol):
+class Tool(ABC):
     """A tool; the user and agent that it acts for are part of the tool, never of the arguments."""
 
-    @property
-    def name(self) -> str:
-        """The name that the model uses."""
-
-    @property
-    def schema(self) -> ToolSchema:
-        """The description for the model."""
-
-    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Carry out a call; the arguments have been validated against the schema."""
-
-
-class AskingTool(ABC):
-    """A tool whose calls may need the user's approval; with `records_itself` it writes its own audit records."""
-
-    level: Level
-    records_itself = False
+    name: str
+    schema: ToolSchema
+    level = Level.SAFE
+    records_itself = False  # whether it writes its own audit records
 
     def question(self, _arguments: Mapping[str, Any]) -> Question | None:
         """Return the question that the user must answer before the call, if any."""
@@ -88,7 +72,7 @@ class AskingTool(ABC):
 
     @abstractmethod
     async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
-        """Carry out a call; raise NeedsApproval if the user must be asked first."""
+        """Carry out a call, whose arguments match the schema; raise NeedsApproval if the user must be asked first."""
 
 
 def tool_schema(

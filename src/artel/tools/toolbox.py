@@ -6,17 +6,18 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from artel.brain.brain import ToolCall, ToolSchema
-from artel.brain.structured import load_jsonschema
+from artel.brain.structured import load_jsonschema, refuse_constant
 from artel.contract.approvals import ToolDetails
 from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.text import is_encodable
 from artel.tools.consent import Consent, Decision, NeedsApproval, Question
 from artel.tools.policy import Forbidden, Level, Policy, Risk, arguments_hash, has_many_entries
-from artel.tools.tool import AskingTool, Tool, ToolResult
+from artel.tools.tool import Tool, ToolResult
 
 SHOWN_CHARACTERS = 500
 MAX_ARGUMENTS = 20
@@ -97,7 +98,31 @@ class Toolbox:
         Raise only NeedsApproval if the user must be asked first, and CancelledError.
         """
         started_at = time.monotonic()
-        result = await self._result(call, deadline)
+        attempt = _Attempt()
+        status: Status = "failed"
+        try:
+            async with asyncio.timeout(deadline - started_at) as limit:
+                result = await self._checked_call(call, deadline, attempt)
+            status = "done" if result.success else "failed"
+        except NeedsApproval:
+            await self._record(call.name, attempt, "asked")
+            raise
+        except (NotCalled, Forbidden) as problem:
+            result, status = ToolResult.failure(str(problem)), "refused"
+        except ArtelError as problem:
+            result = ToolResult.failure(problem.detail)
+        except (Exception, asyncio.CancelledError) as problem:
+            task = asyncio.current_task()
+            # This task is cancelled, and not one that the tool was waiting for.
+            if isinstance(problem, asyncio.CancelledError) and task is not None and task.cancelling() > 0:
+                await self._record_cancelled(call.name, attempt)
+                raise
+            if isinstance(problem, TimeoutError) and limit.expired():
+                result = ToolResult.failure(f"{call.name} was stopped: it was not done in time.")
+            else:
+                log.warning("tool_failed", tool=call.name, exc_info=True)
+                result = ToolResult.failure(f"{call.name} failed because of an error inside it. Try another way.")
+        await self._record(call.name, attempt, status, result.error)  # also after the deadline
         log.info(
             "tool_called",
             tool=call.name[:SHOWN_CHARACTERS],
@@ -107,37 +132,14 @@ class Toolbox:
         )
         return result
 
-    async def _result(self, call: ToolCall, deadline: float) -> ToolResult:
-        attempt = _Attempt()
-        status: Status = "failed"
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()) as limit:
-                result = await self._checked_call(call, deadline, attempt)
-            status = "done" if result.success else "failed"
-        except NeedsApproval:
-            await self._record(call.name, attempt, "asked")
-            raise
-        except NotCalled as problem:
-            result, status = ToolResult.failure(str(problem)), "refused"
-        except ArtelError as problem:
-            result = ToolResult.failure(problem.detail)
-        except (Exception, asyncio.CancelledError) as problem:
-            if isinstance(problem, asyncio.CancelledError) and _is_cancelled():
-                await self._record_cancelled(call.name, attempt)
-                raise
-            if isinstance(problem, TimeoutError) and limit.expired():
-                result = ToolResult.failure(f"{call.name} was stopped: it was not done in time.")
-            else:
-                log.warning("tool_failed", tool=call.name, exc_info=True)
-                result = ToolResult.failure(f"{call.name} failed because of an error inside it. Try another way.")
-        await self._record(call.name, attempt, status, result.error)  # also after the deadline
-        return result
-
-    async def _checked_call(self, call: ToolCall, deadline: float, attempt: "_Attempt") -> ToolResult:
+    async def _checked_call(self, call: ToolCall, deadline: float, attempt: _Attempt) -> ToolResult:
         is_resumed = self._take_resumed(call)
         tool = self._tools.get(call.name)
         if tool is None:
-            raise NotCalled(self._refusal(call.name))
+            tools = f"Your tools: {', '.join(self._tools)}." if self._tools else "You have no tools."
+            if call.name in self._forbidden:
+                raise NotCalled(f"You may not use {call.name}. {tools}")
+            raise NotCalled(f"There is no tool {call.name[:SHOWN_CHARACTERS]!r}. {tools}")
         if deadline <= time.monotonic():
             raise NotCalled(f"{call.name} was not called: there is no time left.")
         try:
@@ -152,12 +154,14 @@ class Toolbox:
             self._policy = await self._policy()
         if is_resumed:
             return await self._call_tool(tool, attempt, None)
-        try:
-            self._policy.check(tool.name, level_of(tool), arguments, _parameters(tool))
-        except Forbidden as refused:
-            raise NotCalled(str(refused)) from None
-        result = await self._call_tool(tool, attempt, await self._approval(tool, attempt, self._policy))
-        return await _filtered(self._policy, tool, result)
+        policy = self._policy
+        properties = tool.schema.parameters.get("properties")
+        policy.check(tool.name, tool.level, arguments, properties if isinstance(properties, dict) else ())
+        result = await self._call_tool(tool, attempt, await self._approval(tool, attempt, policy))
+        if not result.success:
+            return result
+        filtered = partial(policy.filtered, tool.name, result.data)
+        return replace(result, data=await asyncio.to_thread(filtered) if has_many_entries(result.data) else filtered())
 
     def _take_resumed(self, call: ToolCall) -> bool:
         """Return whether this is the resumed call; a call with its id uses it up in any case.
@@ -173,22 +177,22 @@ class Toolbox:
         except ArgumentsInvalid:
             return False
 
-    async def _approval(self, tool: Tool, attempt: "_Attempt", policy: Policy) -> Decision | None:
+    async def _approval(self, tool: Tool, attempt: _Attempt, policy: Policy) -> Decision | None:
         """Return the user's approval, None if none is needed; raise NeedsApproval or NotCalled if it is missing."""
-        risk: Risk
         arguments = attempt.arguments
         decision = self._consent.take(tool.name, arguments)
         if decision is None:
-            question = tool.question(arguments) if isinstance(tool, AskingTool) else None
-            if question is None and policy.requires_approval(tool.name, level_of(tool)):
-                risk = "high" if level_of(tool) is Level.CRITICAL else "normal"
-                reason = "This project asks before each call."
-                question = Question(tool.name, arguments, risk, ToolDetails(reason=reason))
-            if question is not None:
-                more = await tool.approval_details(arguments) if isinstance(tool, AskingTool) else {}
-                risk = "high" if "warning" in more else question.risk
-                raise NeedsApproval(replace(question, risk=risk, details=question.details.model_copy(update=more)))
-            return None
+            question = tool.question(arguments)
+            if question is None and policy.requires_approval(tool.name, tool.level):
+                risk: Risk = "high" if tool.level is Level.CRITICAL else "normal"
+                question = Question(
+                    tool.name, arguments, risk, ToolDetails(reason="This project asks before each call.")
+                )
+            if question is None:
+                return None
+            more = await tool.approval_details(arguments)
+            risk = "high" if "warning" in more else question.risk
+            raise NeedsApproval(replace(question, risk=risk, details=question.details.model_copy(update=more)))
         attempt.approval_id = decision.approval_id
         if decision.outcome == "rejected":
             feedback = f" They said: {decision.feedback}" if decision.feedback else ""
@@ -197,35 +201,23 @@ class Toolbox:
             raise NotCalled(f"{tool.name} was not called: the user did not answer in time.")
         return decision
 
-    async def _call_tool(self, tool: Tool, attempt: "_Attempt", approval: Decision | None) -> ToolResult:
-        attempt.approval_id = approval.approval_id if approval else None
-        if isinstance(tool, AskingTool) and tool.records_itself:
-            attempt.is_recorded = True
-            return await tool.call(attempt.arguments, approval)
-        if approval is not None and not await self._consent.use(approval):
+    async def _call_tool(self, tool: Tool, attempt: _Attempt, approval: Decision | None) -> ToolResult:
+        attempt.is_recorded = tool.records_itself
+        if approval is not None and not tool.records_itself and not await self._consent.use(approval):
             raise NotCalled(f"{tool.name} was not called: the approval was used before.")
-        if isinstance(tool, AskingTool):
-            return await tool.call(attempt.arguments, approval)
-        return await tool.call(attempt.arguments)
+        return await tool.call(attempt.arguments, approval)
 
-    async def _record(self, name: str, attempt: "_Attempt", status: Status, error: str | None = None) -> None:
+    async def _record(self, name: str, attempt: _Attempt, status: Status, error: str | None = None) -> None:
         if attempt.is_recorded or self._audit is None:
             return
-        tool = self._tools.get(name)
-        level = level_of(tool) if tool else Level.SAFE
+        level = self._tools[name].level if name in self._tools else Level.SAFE
         await self._audit.record(AuditRecord(name[:100], attempt.arguments, level, status, error, attempt.approval_id))
 
-    async def _record_cancelled(self, name: str, attempt: "_Attempt") -> None:
+    async def _record_cancelled(self, name: str, attempt: _Attempt) -> None:
         try:
             await self._record(name, attempt, "cancelled", f"{name[:100]} was stopped before it was done.")
         except ArtelError as failure:  # the cancellation must go on
             log.warning("cancelled_call_not_noted", tool=name[:100], reason=failure.detail)
-
-    def _refusal(self, name: str) -> str:
-        tools = f"Your tools: {', '.join(self._tools)}." if self._tools else "You have no tools."
-        if name in self._forbidden:
-            return f"You may not use {name}. {tools}"
-        return f"There is no tool {name[:SHOWN_CHARACTERS]!r}. {tools}"
 
     async def _validate(self, tool: Tool, arguments: dict[str, Any]) -> None:
         jsonschema = await load_jsonschema()
@@ -238,32 +230,12 @@ class Toolbox:
             raise ArgumentsInvalid(f"{path}: {error.message[:SHOWN_CHARACTERS]}")
 
 
-def level_of(tool: Tool) -> Level:
-    """Return the risk level of a tool; SAFE if it has none."""
-    level = getattr(tool, "level", Level.SAFE)
-    return level if isinstance(level, Level) else Level.CRITICAL
-
-
-async def _filtered(policy: Policy, tool: Tool, result: ToolResult) -> ToolResult:
-    """Return a result without entries whose path the rules deny."""
-    if not result.success:
-        return result
-    if has_many_entries(result.data):
-        return replace(result, data=await asyncio.to_thread(policy.filtered, tool.name, result.data))
-    return replace(result, data=policy.filtered(tool.name, result.data))
-
-
-def _parameters(tool: Tool) -> Collection[str]:
-    properties = tool.schema.parameters.get("properties")
-    return properties if isinstance(properties, dict) else ()
-
-
 def parsed_arguments(text: str) -> dict[str, Any]:
     """Parse the arguments that a model wrote, {} for an empty text; raise ArgumentsInvalid if they are invalid."""
     if not text.strip():
         return {}
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as problem:
         raise ArgumentsInvalid(f"its arguments are not JSON ({problem})") from None
     if not isinstance(value, Mapping):
@@ -278,26 +250,15 @@ def _hash_of(call: ToolCall) -> str:
     return arguments_hash(call.name, parsed_arguments(call.arguments))
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _is_cancelled() -> bool:
-    """Return whether this task is cancelled, and not one that the tool was waiting for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 def without_contents(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments as they are recorded: bounded, and with hashes instead of contents."""
-    return {str(name)[:100]: _recorded(name, value) for name, value in list(arguments.items())[:MAX_ARGUMENTS]}
-
-
-def _recorded(name: str, value: Any) -> Any:
-    if isinstance(value, bool | int | float) or value is None:
-        return value
-    text = value if isinstance(value, str) else str(value)
-    if name in _CONTENTS:
-        data = text.encode(errors="replace")
-        return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    return text[:SHOWN_CHARACTERS]
+    recorded = {}
+    for name, value in list(arguments.items())[:MAX_ARGUMENTS]:
+        shown = value
+        if not isinstance(value, bool | int | float | None):
+            shown = str(value)[:SHOWN_CHARACTERS]
+            if name in _CONTENTS:
+                data = str(value).encode(errors="replace")
+                shown = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        recorded[str(name)[:100]] = shown
+    return recorded
