@@ -68,9 +68,9 @@ def _helps(command: Any, path: str, parent: Any) -> Iterator[tuple[str, str]]:
 
 def http_page() -> str:
     """Return the page about the HTTP API."""
-    from artel.api.app import openapi_document
+    from artel.api.app import App
 
-    document = openapi_document()
+    document = App().openapi()
     live = "A running server has an interactive version at `/docs`, and the OpenAPI document at `/openapi.json`.\n"
     parts = [f"# HTTP\n\n{NOTE}\n{document['info']['description']}\n\n{live}"]
     for path, operations in document["paths"].items():

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 
 from artel import __version__
 from artel.api import (
@@ -60,17 +58,54 @@ ROUTERS = (
 )
 
 
+class App(FastAPI):
+    """FastAPI whose document has our errors, and marks what needs a token: the middleware checks it."""
+
+    def __init__(self, routers: Sequence[APIRouter] = ROUTERS) -> None:
+        super().__init__(
+            title="Artel",
+            version=__version__,
+            description=DESCRIPTION,
+            docs_url=None,
+            redoc_url=None,
+            redirect_slashes=False,
+        )
+        for router in routers:
+            # `include_router` would build the routes a second time at the first request, and match each request twice.
+            self.router.routes.extend(router.routes)
+        install_problem_handlers(self)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document."""
+        if self.openapi_schema:
+            return self.openapi_schema
+        document = super().openapi()
+        schemas = document["components"]["schemas"]
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(problem.pop("$defs"))
+        schemas["Problem"] = problem
+        flows = {"password": {"scopes": {}, "tokenUrl": "auth/token"}}
+        document["components"]["securitySchemes"] = {"bearer": {"type": "oauth2", "flows": flows}}
+        for path, operations in document["paths"].items():
+            for operation in operations.values():
+                operation["responses"] = dict(sorted(operation["responses"].items()))
+                if not is_public(path):
+                    operation["security"] = [{"bearer": []}]
+        return document
+
+
 def create_app(container: Container) -> FastAPI:
     """Return the application of a server."""
-    app = _bare_app((health.router,) if container.settings.role == "host" else ROUTERS)
+    settings = container.settings
+    app = App((health.router,) if settings.role == "host" else ROUTERS)
     app.state.container = container
     app.state.metrics = HttpMetrics(container.registry)
     # The last one added is the outermost.
     app.add_middleware(AuthMiddleware, authenticate=container.login.authenticate, is_public=is_public)
-    app.add_middleware(BodyLimitMiddleware, max_bytes=container.settings.max_body_bytes)
-    app.add_middleware(
-        OriginMiddleware, hosts=container.settings.hosts, check_probes=container.settings.listens_on_loopback
-    )
+    app.add_middleware(BodyLimitMiddleware, max_bytes=settings.max_body_bytes)
+    app.add_middleware(OriginMiddleware, hosts=settings.hosts, check_probes=settings.listens_on_loopback)
     app.add_middleware(PathMiddleware)
     app.add_middleware(RequestMiddleware, metrics=app.state.metrics)
     return app
@@ -80,62 +115,3 @@ def is_public(path: str) -> bool:
     """Return whether a path can be reached without a token."""
     first, _, rest = path.lstrip("/").partition("/")
     return not (first in ("my", "nodes", "admin") or (first == "auth" and rest not in PUBLIC_AUTH))
-
-
-def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document without a running server, for the generated reference."""
-    return _bare_app().openapi()
-
-
-def _bare_app(routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
-    app = FastAPI(
-        title="Artel",
-        version=__version__,
-        description=DESCRIPTION,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-    )
-    for router in routers:
-        # `include_router` would build the routes a second time at the first request, and match each request twice.
-        app.router.routes.extend(router.routes)
-    install_problem_handlers(
-        app, [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
-    )
-
-    def document() -> dict[str, Any]:
-        if not app.openapi_schema:
-            app.openapi_schema = _with_security(
-                _with_problems(
-                    get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-                )
-            )
-        return app.openapi_schema
-
-    # FastAPI's documented way to change the document.
-    app.openapi = document  # type: ignore[method-assign]
-    return app
-
-
-def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
-    """Replace FastAPI's error schemas by problem documents."""
-    schemas = document["components"]["schemas"]
-    for unused in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(unused, None)
-    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(problem.pop("$defs"))
-    schemas["Problem"] = problem
-    for operation in (operation for path in document["paths"].values() for operation in path.values()):
-        operation["responses"] = dict(sorted(operation["responses"].items()))
-    return document
-
-
-def _with_security(document: dict[str, Any]) -> dict[str, Any]:
-    """Mark the operations that need a token; the middleware checks it, so FastAPI does not know."""
-    flows = {"password": {"scopes": {}, "tokenUrl": "auth/token"}}
-    document["components"]["securitySchemes"] = {"bearer": {"type": "oauth2", "flows": flows}}
-    for path, operations in document["paths"].items():
-        if not is_public(path):
-            for operation in operations.values():
-                operation["security"] = [{"bearer": []}]
-    return document

@@ -1,6 +1,7 @@
 """Endpoints for accounts and logins."""
 
 import time
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response, status
@@ -123,13 +124,9 @@ async def me(signed_in: CurrentLogin, services: Services) -> Account:
 
 async def _cookie_account(request: Request, services: Container) -> accounts.Account | None:
     found = cookie_token(request.scope)
-    if found is None:
-        return None
-    try:
-        signed_in = await services.login.authenticate(found)
-    except TokenInvalid:
-        return None
-    return signed_in.account
+    with suppress(TokenInvalid):
+        return (await services.login.authenticate(found)).account if found is not None else None
+    return None
 
 
 def _set_cookie(response: Response, request: Request, value: str, seconds: int) -> None:

@@ -106,20 +106,14 @@ async def _respond(services: Container, user: Principal, turn: Turn, accept: str
     """Return the answer to a turn, its stream, or 202 if the client does not wait for it."""
     if "text/event-stream" in accept:
         return EventStream(services.chat.events(user, turn, HEARTBEAT_SECONDS), turn.session_id)
-    reply = await services.chat.reply(user, turn, _wait_seconds(prefer, turn.mode))
+    if wait := _WAIT.search(prefer):
+        seconds = min(float(wait[1]), MAX_WAIT_SECONDS)
+    else:
+        seconds = 0.0 if "respond-async" in prefer or turn.mode is Mode.ORCHESTRATED else WAIT_SECONDS
+    reply = await services.chat.reply(user, turn, seconds)
     is_accepted = isinstance(reply, MessageAccepted)
     code = status.HTTP_202_ACCEPTED if is_accepted else status.HTTP_200_OK
     return Response(reply.model_dump_json(exclude_none=is_accepted), code, media_type=JSONResponse.media_type)
-
-
-def _wait_seconds(prefer: str, mode: Mode) -> float:
-    """Return how many seconds the response waits for the answer."""
-    wait = _WAIT.search(prefer)
-    if wait:
-        return min(float(wait[1]), MAX_WAIT_SECONDS)
-    if "respond-async" in prefer or mode is Mode.ORCHESTRATED:
-        return 0.0
-    return WAIT_SECONDS
 
 
 @router.get("/my/chat/{session_id}/messages", responses=documented(404))

@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, WebSocket
@@ -73,19 +72,15 @@ async def connect(websocket: WebSocket, project_id: Annotated[int, Path(ge=0, le
     try:
         with services.connector_connections.socket(user):
             await services.database.read(find_connector, user, project_id)
-            await _accept(websocket, services, user, project_id)
+            if PROTOCOL not in websocket.scope["subprotocols"]:
+                await websocket.accept()
+                await websocket.close(CLOSE_REFUSED, f"The subprotocol must be {PROTOCOL}.")
+                return
+            await websocket.accept(PROTOCOL)
+            with contextlib.suppress(WebSocketDisconnect):
+                await _ConnectorSocket(websocket, services, user, project_id).run()
     except ArtelError as refused:
         await websocket.send_denial_response(problem_of(websocket.scope, refused))
-
-
-async def _accept(websocket: WebSocket, services: Container, user: Principal, project_id: int) -> None:
-    if PROTOCOL not in websocket.scope["subprotocols"]:
-        await websocket.accept()
-        await websocket.close(CLOSE_REFUSED, f"The subprotocol must be {PROTOCOL}.")
-        return
-    await websocket.accept(PROTOCOL)
-    with contextlib.suppress(WebSocketDisconnect):
-        await _ConnectorSocket(websocket, services, user, project_id, websocket.state.recheck).run()
 
 
 class _Closed(Exception):
@@ -100,19 +95,10 @@ class _Closed(Exception):
 class _ConnectorSocket:
     """One WebSocket of a connector, from hello to close."""
 
-    def __init__(
-        self,
-        websocket: WebSocket,
-        services: Container,
-        user: Principal,
-        project_id: int,
-        authenticate: Callable[[], Awaitable[object]],
-    ) -> None:
-        self._websocket = websocket
-        self._services = services
-        self._user = user
-        self._project_id = project_id
-        self._authenticate = authenticate
+    def __init__(self, websocket: WebSocket, services: Container, user: Principal, project_id: int) -> None:
+        self._websocket, self._services, self._user, self._project_id = websocket, services, user, project_id
+        self._connections = services.connector_connections
+        self._ended: asyncio.Queue[CloseReason] = asyncio.Queue()
 
     async def run(self) -> None:
         """Receive the hello and serve the connection until it ends."""
@@ -124,25 +110,23 @@ class _ConnectorSocket:
                 hello,
                 self._websocket.send_text,
                 self._services.approvals.decided_at_connector,
-                self._services.connector_connections.large_messages,
-                self._services.connector_connections.raised_limits,
+                self._connections.large_messages,
+                self._connections.raised_limits,
                 self._allow,
             )
-            ended: asyncio.Future[CloseReason] = asyncio.get_running_loop().create_future()
-            await self._open(connection, hello_id, ended)
+            await self._open(connection, hello_id)
             try:
-                await self._serve(connection, hello_id, ended)
+                await self._websocket.send_json(answer(hello_id, Welcome()))
+                await self._serve(connection)
             finally:
-                await asyncio.shield(self._services.connector_connections.close(connection))
+                await asyncio.shield(self._connections.close(connection))
         except _Closed as closed:
             log.info("connector_refused", project_id=self._project_id, code=closed.code, reason=closed.reason)
             await self._websocket.close(closed.code, closed.reason[:120])
 
-    async def _open(
-        self, connection: ConnectorConnection, hello_id: object, ended: "asyncio.Future[CloseReason]"
-    ) -> None:
+    async def _open(self, connection: ConnectorConnection, hello_id: object) -> None:
         try:
-            await self._services.connector_connections.open(connection, partial(_settle, ended))
+            await self._connections.open(connection, self._ended.put_nowait)
         except OtherConnector as other:
             await self._websocket.send_json(refusal(hello_id, CLOSE_OTHER_CONNECTOR, other.detail))
             raise _Closed(CLOSE_OTHER_CONNECTOR, other.detail) from None
@@ -151,22 +135,20 @@ class _ConnectorSocket:
         except ArtelError as error:
             raise _Closed(CLOSE_TRY_LATER, error.detail) from None
 
-    async def _serve(
-        self, connection: ConnectorConnection, hello_id: object, ended: "asyncio.Future[CloseReason]"
-    ) -> None:
-        await self._websocket.send_json(answer(hello_id, Welcome()))
-        listening = asyncio.ensure_future(self._listen(connection))
-        keeping = asyncio.ensure_future(self._services.connector_connections.keep_alive(connection, self._authenticate))
+    async def _serve(self, connection: ConnectorConnection) -> None:
+        listening = asyncio.create_task(self._listen(connection))
+        keeping = asyncio.create_task(self._connections.keep_alive(connection, self._websocket.state.recheck))
+        ending = asyncio.create_task(self._ended.get())
+        tasks: set[asyncio.Task[Any]] = {listening, keeping, ending}
         try:
-            futures: set[asyncio.Future[Any]] = {listening, keeping, ended}
-            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if listening.done():
                 await listening  # raises the reason
-            reason = await (ended if ended.done() else keeping)
+            reason = await (ending if ending.done() else keeping)
             raise _Closed(reason.code, reason.reason)
         finally:
-            listening.cancel()
-            keeping.cancel()
+            for task in tasks:
+                task.cancel()
 
     async def _hello(self) -> tuple[object, Hello]:
         try:
@@ -213,8 +195,3 @@ class _ConnectorSocket:
         if text is None:
             raise _Closed(CLOSE_MISBEHAVED, "Send text messages, not binary ones.")
         return str(text)
-
-
-def _settle(ended: "asyncio.Future[CloseReason]", why: CloseReason) -> None:
-    if not ended.done():
-        ended.set_result(why)

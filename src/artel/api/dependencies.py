@@ -22,7 +22,10 @@ async def _principal(request: Request) -> Principal:
     principal = getattr(request.state, "principal", None)
     if not isinstance(principal, Principal):  # fail closed if the middleware did not run
         raise NotAuthenticated("Send a token in the header: Authorization: Bearer …")
-    _log_path_ids(request)
+    # Every log line of the request has the ids of its path.
+    texts = {name: str(value) for name, value in request.path_params.items()}
+    ids = {name: int(text) if _is_id(text) else text[:64] for name, text in texts.items()}
+    structlog.contextvars.bind_contextvars(**ids)
     return principal
 
 
@@ -35,13 +38,6 @@ async def _administrator(principal: Annotated[Principal, Depends(_principal)]) -
 async def _signed_in(request: Request, _: Annotated[Principal, Depends(_principal)]) -> SignedIn:
     signed_in: SignedIn = request.state.signed_in
     return signed_in
-
-
-def _log_path_ids(request: Request) -> None:
-    """Bind the path's ids to every log line of the request."""
-    texts = {name: str(value) for name, value in request.path_params.items()}
-    ids = {name: int(value) if _is_id(value) else value[:64] for name, value in texts.items()}
-    structlog.contextvars.bind_contextvars(**ids)
 
 
 def _is_id(text: str) -> bool:
@@ -58,13 +54,11 @@ ProjectId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[1])]
 SessionId = Annotated[
     str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
 ]
-ArchiveId = Annotated[
-    str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
-]
 TurnId = SessionId
 LoginId = SessionId
+ArchiveId = SessionId
 OfSession = Annotated[
     str | None, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Only items of this session.")
 ]
 UserId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[2])]
-AgentId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[2])]
+AgentId = UserId

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import Header, Query
@@ -11,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from artel.contract.events import StoredEvent
 from artel.errors import ArtelError
-from artel.events.hub import Delta, Item, ReaderTooSlow, Snapshot, StreamsEnd
+from artel.events.hub import Item, ReaderTooSlow, Snapshot, StreamsEnd
 from artel.logs import get_logger
 
 HEARTBEAT_SECONDS = 15.0
@@ -45,25 +46,35 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send items until the stream, the connection or the login ends."""
+
+        async def wait_for_login_end() -> None:
+            log.info("stream_ended", reason=await scope["state"]["login_ended"]())
+
+        async def wait_for_disconnect() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        writing = asyncio.ensure_future(self._write(send))
-        leaving = asyncio.ensure_future(_disconnected(receive))
-        ending = asyncio.ensure_future(_wait_for_login_end(scope["state"]["login_ended"]))
+        tasks = [asyncio.create_task(each) for each in (self._write(send), wait_for_disconnect(), wait_for_login_end())]
         try:
-            await asyncio.wait(
-                {writing, leaving, ending}, timeout=MAX_STREAM_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait(tasks, timeout=MAX_STREAM_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (writing, leaving, ending):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(writing, leaving, ending, return_exceptions=True)
-        await _end(send)
+            await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(TimeoutError, OSError):
+            async with asyncio.timeout(1):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _write(self, send: Send) -> None:
+        async def write(data: bytes) -> None:
+            async with asyncio.timeout(SEND_SECONDS):
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+
         try:
-            await _send(send, RETRY)
+            await write(RETRY)
             async for item in self._items:
-                await _send(send, HEARTBEAT if item is None else frame(item, self._session_id))
+                await write(HEARTBEAT if item is None else self._frame(item))
         except StreamsEnd:
             log.info("stream_ended", reason="the server stops")
         except ReaderTooSlow:
@@ -77,6 +88,14 @@ class EventStream(Response):
             if aclose is not None:
                 await aclose()
 
+    def _frame(self, item: Item) -> bytes:
+        if isinstance(item, StoredEvent):
+            return item.frame
+        name = "message_snapshot" if isinstance(item, Snapshot) else "message_delta"
+        ids = {"session_id": self._session_id, "turn_id": item.owner_turn_id, "message_id": item.message_id}
+        data = json.dumps({**ids, "task_id": item.task_id, "n": item.n, "text": item.text}, ensure_ascii=False)
+        return f"event: {name}\ndata: {data}\n\n".encode()
+
 
 def event_number(after: int | None, last_event_id: str | None, newest: int) -> int:
     """Return the event number after which a stream starts; an invalid `last_event_id` is ignored."""
@@ -85,45 +104,3 @@ def event_number(after: int | None, last_event_id: str | None, newest: int) -> i
     if last_event_id and last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) <= MAX_DIGITS:
         return int(last_event_id)
     return newest
-
-
-def frame(item: Item, session_id: str | None) -> bytes:
-    """Return an item as a server-sent event."""
-    if isinstance(item, StoredEvent):
-        return item.frame
-    return _delta(item, session_id)
-
-
-def _delta(item: Delta, session_id: str | None) -> bytes:
-    name = "message_snapshot" if isinstance(item, Snapshot) else "message_delta"
-    data = {
-        "session_id": session_id,
-        "turn_id": item.owner_turn_id,
-        "message_id": item.message_id,
-        "task_id": item.task_id,
-        "n": item.n,
-        "text": item.text,
-    }
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
-
-
-async def _send(send: Send, data: bytes) -> None:
-    async with asyncio.timeout(SEND_SECONDS):
-        await send({"type": "http.response.body", "body": data, "more_body": True})
-
-
-async def _end(send: Send) -> None:
-    try:
-        async with asyncio.timeout(1):
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-    except (TimeoutError, OSError):
-        return
-
-
-async def _wait_for_login_end(login_ended: Callable[[], Awaitable[str]]) -> None:
-    log.info("stream_ended", reason=await login_ended())
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

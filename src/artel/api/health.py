@@ -24,24 +24,20 @@ async def healthz() -> Health:
 @router.get("/readyz", responses={503: {"model": Readiness, "description": "A component does not work."}})
 async def readyz(services: Services, response: Response) -> Readiness:
     """Check whether the server can serve requests, per component."""
-    components = [await _database(services)]
-    ready = all(component.ok for component in components)
-    response.status_code = 200 if ready else 503
-    return Readiness(status="ready" if ready else "not_ready", parts=components)
+    database = PartHealth(name="database", ok=True)
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await services.database.read(require_usable)
+    except TimeoutError:
+        detail = f"No answer within {DEADLINE_SECONDS} seconds."
+        database = PartHealth(name="database", ok=False, detail=detail)
+    except ArtelError as error:
+        database = PartHealth(name="database", ok=False, detail=error.detail)
+    response.status_code = 200 if database.ok else 503
+    return Readiness(status="ready" if database.ok else "not_ready", parts=[database])
 
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(request: Request) -> Response:
     """Return the metrics for Prometheus."""
     return Response(request.app.state.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-async def _database(services: Services) -> PartHealth:
-    try:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            await services.database.read(require_usable)
-    except TimeoutError:
-        return PartHealth(name="database", ok=False, detail=f"No answer within {DEADLINE_SECONDS} seconds.")
-    except ArtelError as error:
-        return PartHealth(name="database", ok=False, detail=error.detail)
-    return PartHealth(name="database", ok=True)

@@ -51,13 +51,9 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _start_timer(self) -> None:
         self._stop_timer()
-        self._head_deadline = self.loop.call_later(HEAD_SECONDS, self._on_timeout)
+        self._head_deadline = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
     def _stop_timer(self) -> None:
         if self._head_deadline is not None:
             self._head_deadline.cancel()
             self._head_deadline = None
-
-    def _on_timeout(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.close()

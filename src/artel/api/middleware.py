@@ -5,15 +5,15 @@ import re
 import time
 
 import structlog
-from fastapi import HTTPException, Response
+from fastapi import HTTPException
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from artel.api.metrics import HttpMetrics
-from artel.api.problems import problem_of, problem_of_crash
+from artel.api.problems import problem_of
 from artel.auth.middleware import SAFE_METHODS
-from artel.errors import ArtelError, HostNotAllowed, OriginRefused, PathTooLong, ServerBusy
+from artel.errors import ArtelError, HostNotAllowed, OriginRefused, PathTooLong
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.text import shorten
@@ -40,24 +40,6 @@ _HEADERS = {
 log = get_logger("artel.http")
 
 
-class _ResponseSender:
-    """Adds the common headers to a response and records its status."""
-
-    def __init__(self, send: Send, request_id: str) -> None:
-        self._send = send
-        self._request_id = request_id
-        self.status = 0
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = MutableHeaders(raw=message.setdefault("headers", []))
-            headers["x-request-id"] = self._request_id
-            for name, value in _HEADERS.items():
-                headers.setdefault(name, value)
-        await self._send(message)
-
-
 class RequestMiddleware:
     """Outermost middleware: sets the request id, logs and counts requests, turns errors into problem documents."""
 
@@ -66,28 +48,41 @@ class RequestMiddleware:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = _bind_request_id(scope)
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send)
             return
-        if scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}  # uvicorn omits the body of a HEAD request
-        started = time.perf_counter()
-        sender = _ResponseSender(send, _bind_request_id(scope))
+        # uvicorn omits the body of a HEAD request.
+        scope = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        started, status = time.perf_counter(), 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(raw=message.setdefault("headers", []))
+                headers.update({name: value for name, value in _HEADERS.items() if name not in headers})
+                headers["x-request-id"] = request_id
+            await send(message)
+
         try:
             _refuse_long_path(scope)
-            await self._app(scope, receive, sender.send)
+            await self._app(scope, receive, send_with_headers)
         except (Exception, asyncio.CancelledError) as error:
-            response = _error_response(scope, error)
-            if not sender.status:
-                await response(scope, receive, sender.send)
+            response = problem_of(scope, error)
+            if not status:
+                await response(scope, receive, send_with_headers)
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
-            self._record(scope, sender.status, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            self._metrics.observe(scope["method"], getattr(scope.get("route"), "path", "unknown"), status, seconds)
+            if scope["path"] not in _PROBES:
+                path, duration = _logged_path(scope), round(seconds * 1000, 1)
+                log.info("request", method=scope["method"], path=path, status=status, duration_ms=duration)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a WebSocket; refuse it with a problem document before it is accepted, or close it afterwards."""
-        _bind_request_id(scope)
         is_open = False
 
         async def watched_send(message: Message) -> None:
@@ -106,12 +101,6 @@ class RequestMiddleware:
                 await receive()
                 await WebSocket(scope, receive, send).send_denial_response(problem_of(scope, refused))
 
-    def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        self._metrics.observe(scope["method"], _route(scope), status, seconds)
-        if scope["path"] not in _PROBES:
-            duration = round(seconds * 1000, 1)
-            log.info("request", method=scope["method"], path=_logged_path(scope), status=status, duration_ms=duration)
-
 
 class PathMiddleware:
     """Makes `/my/projects/` the same as `/my/projects`, without a redirect."""
@@ -120,7 +109,7 @@ class PathMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and len(scope["path"]) > 1 and scope["path"].endswith("/"):
+        if len(scope["path"]) > 1 and scope["path"].endswith("/"):
             scope["path"] = scope["path"][:-1]
             if scope.get("raw_path"):
                 scope["raw_path"] = scope["raw_path"].removesuffix(b"/")
@@ -140,13 +129,17 @@ class OriginMiddleware:
         self._unchecked = frozenset() if check_probes else _PROBES
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket"):
-            names = _values(scope, b"host")
-            if self._hosts is not None and scope["path"] not in self._unchecked:
-                _require_host(names, self._hosts)
-            host = names[0].lower() if len(names) == 1 else None
-            is_unsafe = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
-            scope.setdefault("state", {})["same_origin"] = _is_same_origin(scope, host, refuse=is_unsafe)
+        names = _values(scope, b"host")
+        host = names[0].lower() if len(names) == 1 else None
+        if self._hosts is not None and scope["path"] not in self._unchecked:
+            parsed = _HOST.fullmatch(names[0]) if host is not None else None
+            if parsed is None or parsed[1].lower() not in self._hosts:
+                raise HostNotAllowed(
+                    f"The host {parsed[1] if parsed else 'this host'} is not allowed. "
+                    "If it is this server's name, its operator adds it to ARTEL_ALLOWED_HOSTS."
+                )
+        is_unsafe = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
+        scope["state"]["same_origin"] = _is_same_origin(scope, host, refuse=is_unsafe)
         await self._app(scope, receive, send)
 
 
@@ -158,7 +151,8 @@ class BodyLimitMiddleware:
         self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _has_body(scope):
+        has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+        if scope["type"] != "http" or not has_body:
             await self._app(scope, receive, send)
             return
         max_bytes = min(self._max_bytes, MAX_LOGIN_BYTES) if scope["path"].startswith("/auth/") else self._max_bytes
@@ -184,15 +178,6 @@ class BodyLimitMiddleware:
         await self._app(scope, limited_receive, send)
 
 
-def _error_response(scope: Scope, error: BaseException) -> Response:
-    """Return the problem document for an error."""
-    if isinstance(error, ArtelError):
-        return problem_of(scope, error)
-    if isinstance(error, asyncio.CancelledError):
-        return problem_of(scope, ServerBusy("The server is stopping. Try again in a moment.", retry_after=5))
-    return problem_of_crash(scope, error)
-
-
 def _refuse_long_path(scope: Scope) -> None:
     if len(scope.get("raw_path") or scope["path"].encode()) > MAX_PATH_BYTES:
         raise PathTooLong(f"The path is longer than {MAX_PATH_BYTES} bytes. GET /openapi.json lists all paths.")
@@ -202,38 +187,14 @@ def _logged_path(scope: Scope) -> str:
     return shorten(scope["path"], MAX_LOGGED_CHARACTERS + 1)
 
 
-def _has_body(scope: Scope) -> bool:
-    return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
-
-
 def _bind_request_id(scope: Scope) -> str:
-    """Return the id of a request, after binding it to the request's state and log lines."""
-    request_id = _request_id(scope)
+    """Return the id of a request, the client's if it is valid, after binding it to the request's state and log."""
+    given = (value for value in _values(scope, b"x-request-id") if _REQUEST_ID.fullmatch(value))
+    request_id = next(given, None) or uuid7()
     scope.setdefault("state", {})["request_id"] = request_id
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request_id=request_id)
     return request_id
-
-
-def _request_id(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"x-request-id" and _REQUEST_ID.fullmatch(text := value.decode("latin-1")):
-            return str(text)
-    return uuid7()
-
-
-def _route(scope: Scope) -> str:
-    route = scope.get("route")
-    return getattr(route, "path", "unknown")
-
-
-def _require_host(names: list[str], allowed: frozenset[str]) -> None:
-    parsed = _HOST.fullmatch(names[0]) if len(names) == 1 else None
-    if parsed is None or parsed[1].lower() not in allowed:
-        name = parsed[1] if parsed else "this host"
-        raise HostNotAllowed(
-            f"The host {name} is not allowed. If it is this server's name, its operator adds it to ARTEL_ALLOWED_HOSTS."
-        )
 
 
 def _is_same_origin(scope: Scope, host: str | None, *, refuse: bool) -> bool:

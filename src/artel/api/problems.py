@@ -1,6 +1,6 @@
 """Translates errors into HTTP statuses and problem documents (RFC 9457)."""
 
-from collections.abc import Sequence
+import asyncio
 from http import HTTPStatus
 from typing import Any
 
@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from artel.contract.http import FieldError, Problem
-from artel.errors import ArtelError, Kind
+from artel.errors import ArtelError, Kind, ServerBusy
 from artel.logs import get_logger
 from artel.paths.errors import PathError
 from artel.text import encodable
@@ -77,8 +77,14 @@ def problem(
     return Response(document.model_dump_json(exclude_none=True), status, headers, MEDIA_TYPE)
 
 
-def problem_of(scope: Any, error: ArtelError) -> Response:
-    """Return the problem document of an ArtelError."""
+def problem_of(scope: Any, error: BaseException) -> Response:
+    """Return the problem document of an error; an unexpected one is logged, and its details are not shown."""
+    if isinstance(error, asyncio.CancelledError):
+        error = ServerBusy("The server is stopping. Try again in a moment.", retry_after=5)
+    if not isinstance(error, ArtelError):
+        log.error("request_crashed", exc_info=error)
+        detail = "Internal server error. The operator finds it in the log by request_id."
+        return problem(scope, 500, "internal_error", detail)
     headers = {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
@@ -87,57 +93,39 @@ def problem_of(scope: Any, error: ArtelError) -> Response:
     return problem(scope, STATUS[error.kind], error.code, error.detail, headers=headers)
 
 
-def problem_of_crash(scope: Any, crash: BaseException) -> Response:
-    """Log an unexpected exception and return the problem document for it, without its details."""
-    log.error("request_crashed", exc_info=crash)
-    return problem(
-        scope, 500, "internal_error", "Internal server error. The operator finds it in the log by request_id."
-    )
-
-
-def install_problem_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
+def install_problem_handlers(app: FastAPI) -> None:
     """Return problem documents for FastAPI's own errors too."""
 
-    async def artel_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, ArtelError)  # noqa: S101 - the type that the handler is registered for
+    @app.exception_handler(ArtelError)
+    async def artel_error(request: Request, error: ArtelError) -> Response:
         return problem_of(request.scope, error)
 
-    async def path_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, PathError)  # noqa: S101
+    @app.exception_handler(PathError)
+    async def path_error(request: Request, error: PathError) -> Response:
         code = "file_not_found" if error.code == "invalid_path" else error.code  # an impossible name has no file
         return problem(request.scope, _PATH_STATUS.get(code, 409), code, error.message)
 
-    async def validation_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)  # noqa: S101
-        # Only locations and messages: the input itself may contain a password or invalid Unicode.
+    @app.exception_handler(RequestValidationError)
+    async def validation_error(request: Request, error: RequestValidationError) -> Response:
+        # Only locations and messages: the input itself may contain a password or invalid Unicode. The name of an
+        # unknown field is the client's input too.
         fields = [
-            FieldError(field=_field_path(item["loc"]), message=item["msg"])
+            FieldError(field=".".join(encodable(str(part)[:100]) for part in item["loc"]), message=item["msg"])
             for item in error.errors()[:MAX_FIELD_ERRORS]
         ]
         detail = "; ".join(f"{field.field}: {field.message}" for field in fields[:3])
         return problem(request.scope, 422, "invalid_request", f"The request is not valid. {detail}", fields)
 
-    async def http_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)  # noqa: S101
-        status = error.status_code
-        headers = dict(error.headers or {})
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        status, headers = error.status_code, dict(error.headers or {})
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
             # FastAPI lists only the methods of the first matching route.
+            routes = [route for route in app.routes if isinstance(route, APIRoute)]
             matching = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
             headers["Allow"] = ", ".join(sorted({method for route in matching for method in route.methods or ()}))
         detail = _DETAILS.get(status, error.detail)
         return problem(request.scope, status, _CODES.get(status, "http_error"), detail, headers=headers)
-
-    app.add_exception_handler(ArtelError, artel_error)
-    app.add_exception_handler(PathError, path_error)
-    app.add_exception_handler(RequestValidationError, validation_error)
-    app.add_exception_handler(HTTPException, http_error)
-
-
-def _field_path(location: tuple[int | str, ...]) -> str:
-    # The name of an unknown field is the client's input: shorten it and make it encodable.
-    names = (encodable(str(part)[:100]) for part in location)
-    return ".".join(names)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:

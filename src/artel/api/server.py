@@ -51,7 +51,8 @@ async def serve(container: Container, ready: Callable[[str], None]) -> None:
     """Serve until a signal arrives; call `ready` with the URL once the server accepts requests."""
     settings = container.settings
     listener = _listen(settings.host, settings.port)
-    url = f"http://{_url_host(settings.host)}:{listener.getsockname()[1]}"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{host}:{listener.getsockname()[1]}"
 
     def announce() -> None:
         freeze_startup_objects()
@@ -99,7 +100,3 @@ def _listen(host: str, port: int) -> socket.socket:
         raise AddressUnavailable(f"Can't listen on {host}:{port} ({failure.strerror}). Choose {advice}.") from failure
     listener.setblocking(False)
     return listener
-
-
-def _url_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -25,10 +25,8 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self._max_bytes = MAX_HELLO_BYTES
         self._incomplete: TimerHandle | None = None
-        self.app_state = {
-            **self.app_state,
-            FRAME_LIMIT: self._limit,
-        }  # a copy, because the dict is shared by all connections
+        # A copy, because the dict is shared by all connections.
+        self.app_state = {**self.app_state, FRAME_LIMIT: self._limit}
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -1,7 +1,7 @@
 """Read-only endpoints for an agent's task workspace."""
 
 from dataclasses import asdict
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query
@@ -11,10 +11,7 @@ from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectI
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.spaces import WorkspaceFile, WorkspaceInfo, WorkspaceRecord
-from artel.paths.beneath import Entry
 from artel.task_workspaces.agent_files import AgentFiles
-
-T = TypeVar("T")
 
 router = APIRouter(
     prefix="/my/projects/{project_id}/agents/{agent_id}/workspace",
@@ -56,7 +53,16 @@ async def list_workspace_files(
 ) -> Page[WorkspaceFile]:
     """List a folder of the agent's task workspace, sorted by name."""
     found = await workspace.run(lambda files: files.list(path, recursive=recursive))
-    items = [_file(entry) for entry in found.entries[offset : offset + limit]]
+    items = [
+        WorkspaceFile(
+            name=entry.path.rsplit("/", 1)[-1],
+            path=entry.path,
+            type=entry.type,
+            size=entry.size if entry.type == "file" else 0,
+            modified=entry.modified,
+        )
+        for entry in found.entries[offset : offset + limit]
+    ]
     return Page(items=items, total=len(found.entries), limit=limit, offset=offset)
 
 
@@ -64,30 +70,17 @@ async def list_workspace_files(
 async def get_workspace_file(workspace: Workspace, path: FilePath) -> Response:
     """Download a file of the agent's task workspace; it is never shown as a page, because agents wrote it."""
     data = (await workspace.run(lambda files: files.read(path))).data
+    try:
+        data.decode()
+        media_type = "text/plain; charset=utf-8"
+    except UnicodeDecodeError:
+        media_type = "application/octet-stream"
     name = quote(path.rstrip("/").rsplit("/", 1)[-1], safe="")
     return Response(
         data,
-        media_type="text/plain; charset=utf-8" if _is_text(data) else "application/octet-stream",
+        media_type=media_type,
         headers={
             "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
             "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
         },
     )
-
-
-def _file(entry: Entry) -> WorkspaceFile:
-    return WorkspaceFile(
-        name=entry.path.rsplit("/", 1)[-1],
-        path=entry.path,
-        type=entry.type,
-        size=entry.size if entry.type == "file" else 0,
-        modified=entry.modified,
-    )
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
