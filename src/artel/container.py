@@ -77,7 +77,7 @@ class Container:
         folder: DataFolder,
         database: Database,
         memories: Memories,
-        bus: Bus,
+        bus: Bus | None,
         cache: SharedCache,
         opened: AsyncExitStack,
     ) -> None:
@@ -86,13 +86,15 @@ class Container:
         self.passwords, self.tokens = Passwords(), make_tokens(settings)
         self.login = Login(database, self.passwords, self.tokens, settings.registration_open)
         self.registry = CollectorRegistry()
-        self.brain = BrainRouter(os.environ, model_rules(settings))
+        # Models without a known price are allowed only by a rule.
+        chosen = [model for model in (settings.planner_model, settings.fallback_model) if model]
+        rules = ModelRules(settings.models_allowed, settings.models_unpriced or (), chosen)
+        self.brain = BrainRouter(os.environ, rules)
         readers = Readers(settings.max_streams_per_user)
         self.hub = EventHub(lambda *page: database.read(read_events, *page), readers)
         self.project_hub = EventHub(lambda *page: database.read(read_project_events, *page), readers)
         # Without a bus other processes get no signals and poll the database.
-        alone = settings.is_embedded or settings.bus_url is None
-        self.signals = Signals(self.hub, self.project_hub, None if alone else bus)
+        self.signals = Signals(self.hub, self.project_hub, None if settings.is_embedded else bus)
         self.turn_waiters = TurnWaiters()
         project_events, process_id = ProjectEventWriter(database), uuid7()
         self.connector_connections = ConnectorConnections(
@@ -132,9 +134,18 @@ class Container:
             opened.callback(folder.close)
             database = await opened.enter_async_context(usable_database(settings))
             memories = await opened.enter_async_context(usable_memories(settings, database))
-            bus = await _open_bus(settings)
-            opened.push_async_callback(bus.close)
-            cache = await _shared_cache(settings, database)
+            bus: Bus | None = None
+            if settings.bus_url is not None:
+                from artel.bus.rabbit import RabbitBus  # lazy: slow to import, and most servers have no RabbitMQ
+
+                bus = await RabbitBus.connect(settings.bus_url.get_secret_value())
+                opened.push_async_callback(bus.close)
+            cache = SharedCache()
+            if settings.redis_url is not None:
+                from artel.spaces.redis_cache import RedisCache
+
+                installation = await database.read(schema.installation_key)
+                cache = RedisCache(settings.redis_url.get_secret_value(), installation)
             container = cls(settings, folder, database, memories, bus, cache, opened)
             if not settings.is_embedded:
                 for pulse in (
@@ -229,25 +240,6 @@ def send_hints(services: SpaceServices, host: Host | None) -> None:
         on_commit(TurnAccepted, lambda hint: host.take(Job(hint.principal, hint.turn, hint.text)))
 
 
-async def _open_bus(settings: Settings) -> Bus:
-    if settings.bus_url is None:
-        from artel.bus.local import LocalBus
-        from artel.bus.local_broker import LocalBroker
-
-        return LocalBus(LocalBroker())
-    from artel.bus.rabbit import RabbitBus  # lazy: slow to import, and most servers have no RabbitMQ
-
-    return await RabbitBus.connect(settings.bus_url.get_secret_value())
-
-
-async def _shared_cache(settings: Settings, database: Database) -> SharedCache:
-    if settings.redis_url is None:
-        return SharedCache()
-    from artel.spaces.redis_cache import RedisCache
-
-    return RedisCache(settings.redis_url.get_secret_value(), await database.read(schema.installation_key))
-
-
 def open_database(settings: Settings) -> Database:
     """Return the configured database, unconnected."""
     return Database(
@@ -275,12 +267,6 @@ def task_workspaces(settings: Settings) -> TaskWorkspaces:
     """Return the agents' task workspaces; creates nothing on disk."""
     quota = Quota(settings.workspace_max_bytes, settings.workspace_max_files)
     return TaskWorkspaces(settings.workspaces_dir or settings.data_dir, quota)
-
-
-def model_rules(settings: Settings) -> ModelRules:
-    """Return the rules for models; models without a known price are allowed only by a rule."""
-    chosen = [model for model in (settings.planner_model, settings.fallback_model) if model]
-    return ModelRules(settings.models_allowed, settings.models_unpriced or (), chosen)
 
 
 @asynccontextmanager

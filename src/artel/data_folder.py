@@ -51,14 +51,13 @@ def _lock(path: Path) -> IO[str]:
         with file:
             file.seek(0)
             holder = file.read(1000)
-        raise DatabaseInUse(_in_use(path.with_suffix(""), holder)) from None
+        database = path.with_suffix("")
+        try:
+            running = json.loads(holder)
+            where = (
+                f"Artel is already running at {running['url']} (process {running['pid']}) with the database {database}."
+            )
+        except (ValueError, KeyError, TypeError):
+            where = f"Another Artel server is using the database {database}."
+        raise DatabaseInUse(f"{where} Use that server, stop it, or set ARTEL_DATA_DIR to another folder.") from None
     return file
-
-
-def _in_use(database: Path, holder: str) -> str:
-    try:
-        running = json.loads(holder)
-        where = f"Artel is already running at {running['url']} (process {running['pid']}) with the database {database}."
-    except (ValueError, KeyError, TypeError):
-        where = f"Another Artel server is using the database {database}."
-    return f"{where} Use that server, stop it, or set ARTEL_DATA_DIR to another folder."

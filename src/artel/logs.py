@@ -25,8 +25,6 @@ _SECRET_TEXT = re.compile(
     re.IGNORECASE,
 )
 _URL = re.compile(r"[^\s\"']++")  # matches any word; `_without_login` keeps words that are not URLs
-
-
 # Control characters that a terminal would interpret. Newlines are kept only in tracebacks.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MANY_LINES = frozenset({"exception", "stack"})
@@ -36,21 +34,18 @@ def mask(value: Any) -> Any:
     """Return the value with everything that looks like a secret replaced by `***`."""
     match value:
         case str():
-            return _masked(value)
+            text = value[:MAX_TRACEBACK_CHARACTERS]  # longer than what is logged: no part of a cut secret is shown
+            if "://" in text and "@" in text:
+                text = _URL.sub(_without_login, text)
+            text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", _SECRET_TEXT.sub(MASK, text))
+            return shorten(text, MAX_TEXT_CHARACTERS)
         case Mapping():
-            return {key: MASK if _is_secret(str(key)) and item else mask(item) for key, item in value.items()}
+            secret = {key for key in value if key not in _PUBLIC_KEYS and _SECRET_KEY.search(str(key))}
+            return {key: MASK if key in secret and item else mask(item) for key, item in value.items()}
         case list() | tuple():
             return [mask(item) for item in value]
         case _:
             return value
-
-
-def _masked(text: str) -> str:
-    text = text[:MAX_TRACEBACK_CHARACTERS]  # longer than what is logged, so that no part of a cut secret is shown
-    if "://" in text and "@" in text:
-        text = _URL.sub(_without_login, text)
-    text = _CONTROL.sub(_escaped, _SECRET_TEXT.sub(MASK, text))
-    return shorten(text, MAX_TEXT_CHARACTERS)
 
 
 def _without_login(found: re.Match[str]) -> str:
@@ -58,14 +53,6 @@ def _without_login(found: re.Match[str]) -> str:
     scheme, separator, rest = found[0].partition("://")
     login, _, host = rest.rpartition("@")
     return f"{scheme}{separator}{MASK}@{host}" if login else found[0]
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\x{ord(found[0]):02x}"
-
-
-def _is_secret(key: str) -> bool:
-    return key not in _PUBLIC_KEYS and _SECRET_KEY.search(key) is not None
 
 
 def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -116,9 +103,8 @@ def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -
     root.setLevel(level.upper())
     for noisy in ("uvicorn.access", "alembic", "httpx", "httpcore", "aio_pika"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    logging.getLogger("aiormq").setLevel(
-        logging.CRITICAL
-    )  # it logs a traceback for every lost connection; RabbitBus logs it itself
+    # It logs a traceback for every lost connection; RabbitBus logs it itself.
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 
 def get_logger(name: str) -> FilteringBoundLogger:

@@ -8,11 +8,11 @@ that nobody has taken yet.
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Table, delete, func
 
@@ -35,17 +35,7 @@ Json = dict[str, Any]
 log = get_logger(__name__)
 
 
-class StoredCall(Protocol):
-    """A call of another process."""
-
-    @property
-    def id(self) -> str:
-        """The call's id."""
-
-
-C = TypeVar("C", bound=StoredCall)
-P = ParamSpec("P")
-T = TypeVar("T")
+C = TypeVar("C")
 
 
 class NoAnswer(Exception):
@@ -67,13 +57,11 @@ class CallRepository(TenantRepository):
 
     def take(self, call_id: str) -> bool:
         """Mark a call as taken; return whether it was there and nobody had taken it."""
-        is_new = self.table.c.id == call_id, self.table.c.answer.is_(None)
-        return bool(self.connection.execute(self._update({"answer": {TAKEN: True}}).where(*is_new)).rowcount)
+        return self._change({"answer": {TAKEN: True}}, self.table.c.id == call_id, self.table.c.answer.is_(None))
 
     def answer(self, call_id: str, answer: Json) -> bool:
         """Store the answer; return whether the caller still waits."""
-        stored = self._update({"answer": answer}).where(self.table.c.id == call_id)
-        return bool(self.connection.execute(stored).rowcount)
+        return self._change({"answer": answer}, self.table.c.id == call_id)
 
     def find_answer(self, call_id: str) -> Json | None:
         """Return the answer, or None if there is none yet."""
@@ -83,15 +71,14 @@ class CallRepository(TenantRepository):
 
     def withdraw(self, call_id: str) -> bool:
         """Delete a call that nobody has taken; return whether there was one."""
-        is_new = self.table.c.id == call_id, self.table.c.answer.is_(None)
-        return bool(self.connection.execute(self._delete().where(*is_new)).rowcount)
+        return self._remove(self.table.c.id == call_id, self.table.c.answer.is_(None))
 
     def remove(self, call_id: str) -> None:
         """Delete a call."""
-        self.connection.execute(self._delete().where(self.table.c.id == call_id))
+        self._remove(self.table.c.id == call_id)
 
 
-class RemoteCalls(Generic[C]):
+class RemoteCalls:
     """Both sides of the calls in one table: asks other processes, and serves what they ask this one."""
 
     def __init__(self, database: Database, repository: type[CallRepository]) -> None:
@@ -117,38 +104,49 @@ class RemoteCalls(Generic[C]):
         is_reachable: Callable[[], Awaitable[bool]] | None = None,
     ) -> Json:
         """Store a call and return its answer; raise NoAnswer after `seconds`, or if the callee is not reachable."""
-        call_id = values["id"]
+        call_id, was_taken, is_late = values["id"], True, False
         await self.send(principal, values, seconds)
         try:
-            async with asyncio.timeout(seconds):
-                answer = await self._poll(principal, call_id, is_reachable)
-            if answer is not None:
-                return answer
-            raise NoAnswer(is_late=False, was_taken=not await self._withdraw(principal, call_id))
-        except TimeoutError:
-            raise NoAnswer(is_late=True, was_taken=not await self._withdraw(principal, call_id)) from None
+            try:
+                async with asyncio.timeout(seconds):
+                    answer = await self._poll(principal, call_id, is_reachable)
+                if answer is not None:
+                    return answer
+            except TimeoutError:
+                is_late = True
+            with suppress(ArtelError):  # then it may have been taken
+                was_taken = not await self._database.of(principal).run(
+                    lambda tx: self._repository(tx).withdraw(call_id)
+                )
+            raise NoAnswer(is_late=is_late, was_taken=was_taken)
         finally:
             with suppress(ArtelError):  # the cleanup deletes it later
                 await asyncio.shield(self.delete(principal, call_id))
 
     async def take(self, principal: Principal, call_id: str) -> bool:
         """Mark a call as taken; return whether it was there and nobody had taken it."""
-        return await self._database.run(self._call(CallRepository.take, principal, call_id))
+        return await self._database.of(principal).run(lambda tx: self._repository(tx).take(call_id))
 
     async def answer(self, principal: Principal, call_id: str, answer: Json) -> bool:
         """Store the answer to a call; return whether its caller still waits."""
-        return await self._database.run(self._call(CallRepository.answer, principal, call_id, answer))
+        return await self._database.of(principal).run(lambda tx: self._repository(tx).answer(call_id, answer))
 
     async def delete(self, principal: Principal, call_id: str) -> None:
         """Delete a call."""
-        await self._database.run(self._call(CallRepository.remove, principal, call_id))
+        await self._database.of(principal).run(lambda tx: self._repository(tx).remove(call_id))
 
-    async def serve(self, calls: Iterable[C], run: Callable[[C], Coroutine[Any, Any, None]]) -> None:
+    async def serve(self, calls: Mapping[str, C], run: Callable[[C], Coroutine[Any, Any, None]]) -> None:
         """Run each call in a task, unless it runs already; once a minute delete calls whose callers have gone."""
-        for call in calls:
-            if call.id not in self._serving:
-                task = self._serving[call.id] = asyncio.get_running_loop().create_task(run(call))
-                task.add_done_callback(partial(self._served, call.id))
+
+        def served(call_id: str, task: asyncio.Task[None]) -> None:
+            self._serving.pop(call_id, None)
+            if not task.cancelled() and (failure := task.exception()):
+                log.warning("call_not_answered", call_id=call_id, exc_info=failure)
+
+        for call_id, call in calls.items():
+            if call_id not in self._serving:
+                task = self._serving[call_id] = asyncio.create_task(run(call))
+                task.add_done_callback(partial(served, call_id))
         if time.monotonic() - self._cleaned_up_at > CLEANUP_SECONDS:
             self._cleaned_up_at = time.monotonic()
             await self._database.run(_delete_old, self._repository.table)
@@ -160,40 +158,20 @@ class RemoteCalls(Generic[C]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _served(self, call_id: str, task: asyncio.Task[None]) -> None:
-        self._serving.pop(call_id, None)
-        if not task.cancelled() and (failure := task.exception()):
-            log.warning("call_not_answered", call_id=call_id, exc_info=failure)
-
     async def _poll(
         self, principal: Principal, call_id: str, is_reachable: Callable[[], Awaitable[bool]] | None
     ) -> Json | None:
         """Poll for the answer; return None if the callee is no longer reachable."""
         for poll in itertools.count(1):
             await asyncio.sleep(POLL_SECONDS)
-            answer = await self._database.read(self._call(CallRepository.find_answer, principal, call_id))
+            answer = await self._database.read(
+                lambda connection: self._repository(connection, principal).find_answer(call_id)
+            )
             if answer is not None:
                 return answer
             if is_reachable is not None and poll % POLLS_PER_CHECK == 0 and not await is_reachable():
                 return None
         raise AssertionError("unreachable")
-
-    async def _withdraw(self, principal: Principal, call_id: str) -> bool:
-        """Withdraw a call; return whether it certainly was not and will not be taken."""
-        try:
-            return await self._database.run(self._call(CallRepository.withdraw, principal, call_id))
-        except ArtelError:
-            return False
-
-    def _call(
-        self,
-        method: Callable[Concatenate[CallRepository, P], T],
-        principal: Principal,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Callable[[Connection], T]:
-        """Return a method of the user's repository as a transaction."""
-        return lambda connection: method(self._repository(connection, principal), *args, **kwargs)
 
 
 def database_time(connection: Connection) -> Any:

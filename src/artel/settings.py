@@ -272,17 +272,13 @@ class Settings(BaseSettings):
         return value
 
     @model_validator(mode="after")
-    def _external_issuer_is_complete(self) -> "Settings":
+    def _fit_together(self) -> "Settings":
         required = {"jwks_url": self.jwks_url, "issuer": self.issuer, "audience": self.audience}
         missing = [name for name, value in required.items() if not value]
         if 0 < len(missing) < len(required):
             raise ValueError(
                 f"an external issuer needs jwks_url, issuer and audience together; missing: {', '.join(missing)}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _sqlite_is_one_process(self) -> "Settings":
         if self.role != "all" and self.is_embedded:
             raise ValueError("role api or host needs PostgreSQL: only one process can use a SQLite database")
         return self

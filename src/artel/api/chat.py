@@ -51,10 +51,7 @@ _REPLIES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post(
-    "/my/chat/{session_id}/message",
-    responses=_REPLIES | documented(400, 404, 409, 413, 429, 502, 504),
-)
+@router.post("/my/chat/{session_id}/message", responses=_REPLIES | documented(400, 404, 409, 413, 429, 502, 504))
 async def send_message(
     session_id: SessionId,
     body: NewMessage,
@@ -74,10 +71,7 @@ async def send_message(
     return await _respond(services, user, turn, accept, prefer)
 
 
-@router.post(
-    "/my/chat/{session_id}/turns/{turn_id}/retry",
-    responses=_REPLIES | documented(404, 409, 429, 502, 504),
-)
+@router.post("/my/chat/{session_id}/turns/{turn_id}/retry", responses=_REPLIES | documented(404, 409, 429, 502, 504))
 async def retry(
     session_id: SessionId,
     turn_id: TurnId,
@@ -143,11 +137,7 @@ async def show_timeline(
     return await services.database.read(read_timeline, user, session_id, limit, offset, last)
 
 
-@router.get(
-    "/my/chat/{session_id}/events",
-    response_class=Response,
-    responses=STREAMED | documented(404, 429),
-)
+@router.get("/my/chat/{session_id}/events", response_class=Response, responses=STREAMED | documented(404, 429))
 async def follow_session(
     session_id: SessionId, user: CurrentUser, services: Services, after: After = None, last_event_id: LastEventId = None
 ) -> EventStream:
@@ -196,11 +186,7 @@ async def get_session(session_id: SessionId, user: CurrentUser, services: Servic
     return await services.database.read(sessions.get_session, user, session_id)
 
 
-@sessions_router.post(
-    "/{session_id}/fork",
-    status_code=status.HTTP_201_CREATED,
-    responses=documented(400, 409, 413),
-)
+@sessions_router.post("/{session_id}/fork", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
 async def fork_session(session_id: SessionId, body: Fork, user: CurrentUser, services: Services) -> Session:
     """Create a new session with the messages up to a given one."""
     return await services.sessions.fork(user, session_id, body.message_id)

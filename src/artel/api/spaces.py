@@ -95,11 +95,7 @@ async def list_alerts(
     return await services.database.read(alerts.list_alerts, user, project_id, limit, offset)
 
 
-@router.get(
-    "/events",
-    response_class=Response,
-    responses=STREAMED | documented(429),
-)
+@router.get("/events", response_class=Response, responses=STREAMED | documented(429))
 async def follow_project(
     project_id: ProjectId, user: CurrentUser, services: Services, after: After = None, last_event_id: LastEventId = None
 ) -> EventStream:

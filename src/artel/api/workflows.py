@@ -43,11 +43,7 @@ async def cancel_workflow(workflow_id: WorkflowId, user: CurrentUser, services: 
     return await services.workflows.cancel(user, workflow_id)
 
 
-@router.post(
-    "/{workflow_id}/retry",
-    status_code=status.HTTP_202_ACCEPTED,
-    responses=documented(409, 429),
-)
+@router.post("/{workflow_id}/retry", status_code=status.HTTP_202_ACCEPTED, responses=documented(409, 429))
 async def retry_workflow(workflow_id: WorkflowId, user: CurrentUser, services: Services) -> WorkflowState:
     """Retry the tasks that did not succeed; the others keep their results."""
     return await services.workflows.retry(user, workflow_id)

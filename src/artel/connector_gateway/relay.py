@@ -54,7 +54,7 @@ class Relay:
         self._connections = connections
         self._process_id = process_id
         self._poller = Poller("relay", self._serve_calls, SERVE_SECONDS, "relay_failed", "relay_crashed")
-        self._calls: RemoteCalls[RelayCall] = RemoteCalls(database, RelayCallRepository)
+        self._calls = RemoteCalls(database, RelayCallRepository)
         self._notifying: set[asyncio.Task[None]] = set()
 
     async def call(
@@ -172,7 +172,7 @@ class Relay:
 
     async def _serve_calls(self) -> None:
         found = await self._database.read(find_calls, self._process_id) if self._connections.any else []
-        await self._calls.serve(found, self._serve_call)
+        await self._calls.serve({call.id: call for call in found}, self._serve_call)
 
     async def _serve_call(self, relayed: RelayCall) -> None:
         principal = Principal(relayed.user_id)

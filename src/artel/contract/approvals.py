@@ -6,17 +6,16 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from artel.contract.connector import Holds
 from artel.contract.http import ResponseBody
 
-DETAILS_VERSION = 1
 
-Holds = Literal["once", "session", "always"]
-
-
-class TaskChange(BaseModel):
-    """The user's change of one task of a plan."""
-
+class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class TaskChange(_Request):
+    """The user's change of one task of a plan."""
 
     id: str = Field(max_length=64, examples=["2"])
     drop: bool = Field(False, description="Remove the task from the plan.")
@@ -24,20 +23,15 @@ class TaskChange(BaseModel):
     description: str | None = Field(None, max_length=4_000)
 
 
-class ApprovalChanges(BaseModel):
+class ApprovalChanges(_Request):
     """Additional choices with an approval."""
 
-    model_config = ConfigDict(extra="forbid")
-
     tasks: list[TaskChange] = Field(default_factory=list, max_length=20, description="For plans: changes of tasks.")
-
     holds: Holds = Field("once", description="For connector writes: how long similar writes are approved.")
 
 
-class NewDecision(BaseModel):
+class NewDecision(_Request):
     """The user's decision."""
-
-    model_config = ConfigDict(extra="forbid")
 
     decision: Literal["approve", "reject"] = Field(examples=["approve"])
     feedback: str = Field("", max_length=2_000, description="Message to the agent on rejection.")
@@ -84,10 +78,8 @@ class AuditedCall(ResponseBody):
     finished_at: datetime | None
 
 
-class NewUndo(BaseModel):
+class NewUndo(_Request):
     """What to undo: a turn's changes, the last change of a file, or by default the last turn."""
-
-    model_config = ConfigDict(extra="forbid")
 
     turn_id: str | None = Field(
         None, max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Undo the changes of this turn."
@@ -130,7 +122,7 @@ class ApprovalDetails(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    version: ClassVar[int] = DETAILS_VERSION
+    version: ClassVar[int] = 1
     reason: str | None = None  # why the user is asked
 
     def shown(self) -> dict[str, JsonValue]:

@@ -1,8 +1,6 @@
 """Messages on the bus: CloudEvents 1.0 in JSON. Unknown fields are ignored, for compatibility between versions."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -154,16 +152,14 @@ class Control(Part):
 
 Data = Command | Result | Error | Event | Control
 
-_DATA: Mapping[MessageType, type[Data]] = MappingProxyType(
-    {
-        "ai.team.command": Command,
-        "ai.team.result": Result,
-        "ai.team.error": Error,
-        "ai.team.event": Event,
-        "ai.team.control": Control,
-    }
-)
-_TYPES: Mapping[type[Data], MessageType] = MappingProxyType({data: name for name, data in _DATA.items()})
+_DATA: dict[MessageType, type[Data]] = {
+    "ai.team.command": Command,
+    "ai.team.result": Result,
+    "ai.team.error": Error,
+    "ai.team.event": Event,
+    "ai.team.control": Control,
+}
+_TYPES: dict[type[Data], MessageType] = {data: name for name, data in _DATA.items()}
 
 
 class Envelope(Part):
@@ -223,7 +219,10 @@ class Envelope(Part):
         try:
             return cls.model_validate(from_json(body, allow_inf_nan=False))
         except ValidationError as problem:
-            raise InvalidMessage(f"The message is not valid: {_field_errors(problem)}") from problem
+            errors = (
+                f"{'.'.join(map(str, error['loc'])) or 'message'}: {error['msg']}" for error in problem.errors()[:5]
+            )
+            raise InvalidMessage(f"The message is not valid: {'; '.join(errors)}") from problem
         except (ValueError, RecursionError) as problem:
             raise InvalidMessage(f"The message is not JSON: {problem}") from problem
 
@@ -231,8 +230,3 @@ class Envelope(Part):
 def _check_size(body: bytes) -> None:
     if len(body) > MAX_BYTES:
         raise InvalidMessage(f"The message has {len(body)} bytes; at most {MAX_BYTES} are allowed.")
-
-
-def _field_errors(problem: ValidationError) -> str:
-    errors = (f"{'.'.join(map(str, error['loc'])) or 'message'}: {error['msg']}" for error in problem.errors()[:5])
-    return "; ".join(errors)

@@ -37,7 +37,7 @@ DEFAULT_TOOLS = (*WORKSPACE_READING, *TASK_WORKSPACE, *MEMORY)
 T = TypeVar("T")
 
 
-def json_characters(value: JsonValue, max_depth: int, depth: int = 0) -> int:
+def _json_characters(value: JsonValue, max_depth: int, depth: int = 0) -> int:
     """Return the approximate length of the value as JSON; raise ValueError if it can't be stored."""
     if depth > max_depth:
         raise ValueError(f"must not be nested deeper than {max_depth} levels")
@@ -50,21 +50,26 @@ def json_characters(value: JsonValue, max_depth: int, depth: int = 0) -> int:
             raise ValueError("must not contain NaN or Infinity")
         case dict():
             return sum(
-                json_characters(key, max_depth) + json_characters(item, max_depth, depth + 1) + 2
+                _json_characters(key, max_depth) + _json_characters(item, max_depth, depth + 1) + 2
                 for key, item in value.items()
             )
         case list():
-            return sum(json_characters(item, max_depth, depth + 1) + 1 for item in value)
+            return sum(_json_characters(item, max_depth, depth + 1) + 1 for item in value)
         case int() if value.bit_length() > MAX_INTEGER_BITS:
             raise ValueError("must not contain integers of more than 300 digits")
         case _:
             return len(str(value))
 
 
-def _bounded(settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if json_characters(settings, MAX_SETTINGS_DEPTH) > MAX_SETTINGS_CHARACTERS:
-        raise ValueError(f"must not be longer than {MAX_SETTINGS_CHARACTERS} characters")
-    return settings
+def bounded_json(max_characters: int, max_depth: int) -> AfterValidator:
+    """Return the validator of a JSON object that is stored."""
+
+    def check(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if _json_characters(value, max_depth) > max_characters:
+            raise ValueError(f"must not be longer than {max_characters} characters")
+        return value
+
+    return AfterValidator(check)
 
 
 def _normal_email(email: str) -> str:
@@ -122,7 +127,7 @@ Password = Annotated[
 ProjectName = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
 ProjectSettings = Annotated[
     dict[str, JsonValue],
-    AfterValidator(_bounded),
+    bounded_json(MAX_SETTINGS_CHARACTERS, MAX_SETTINGS_DEPTH),
     Field(
         description="Settings of the project: a JSON object of at most 16,384 characters. The settings for tools and "
         "plans (`tools`, `approval_seconds`, `plans`, `monthly_budget_usd`) are validated."

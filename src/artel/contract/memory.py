@@ -4,19 +4,13 @@ import re
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue
 
-from artel.contract.http import RequestBody, ResponseBody, json_characters, unset, whole
+from artel.contract.http import RequestBody, ResponseBody, bounded_json, unset, whole
 
 MAX_METADATA_CHARACTERS = 16_384
 MAX_METADATA_DEPTH = 5
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
-
-
-def _bounded(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if json_characters(metadata, MAX_METADATA_DEPTH) > MAX_METADATA_CHARACTERS:
-        raise ValueError(f"must not be longer than {MAX_METADATA_CHARACTERS} characters")
-    return metadata
 
 
 def _timestamp(value: Any) -> datetime:
@@ -35,7 +29,7 @@ TaskId = Annotated[
 ]
 Metadata = Annotated[
     dict[str, JsonValue],
-    AfterValidator(_bounded),
+    bounded_json(MAX_METADATA_CHARACTERS, MAX_METADATA_DEPTH),
     Field(description="Additional data: a JSON object of at most 16,384 characters."),
 ]
 Timestamp = Annotated[datetime, BeforeValidator(_timestamp), Field(examples=["2026-03-01T12:00:00Z"])]

@@ -43,7 +43,7 @@ class SpaceRpc:
         """Create the caller; `spaces` is None in a process that runs no spaces."""
         self._database = database
         self._spaces = spaces
-        self._calls: RemoteCalls[SpaceCall] = RemoteCalls(database, SpaceCallRepository)
+        self._calls = RemoteCalls(database, SpaceCallRepository)
 
     async def ask(self, principal: Principal, project_id: int, operation: str, agent_id: int | None = None) -> Json:
         """Call an operation of the project's worker space and return its result."""
@@ -71,7 +71,8 @@ class SpaceRpc:
 
     async def answer_others(self, host_id: str) -> None:
         """Run the calls of other processes to the spaces of this one."""
-        await self._calls.serve(await self._database.read(leases.find_calls, host_id), self._answer)
+        calls = await self._database.read(leases.find_calls, host_id)
+        await self._calls.serve({call.id: call for call in calls}, self._answer)
 
     async def close(self) -> None:
         """Stop taking calls of other processes."""
