@@ -22,7 +22,7 @@ from artel.db.engine import Database
 from artel.db.hints import TurnParked
 from artel.plans import transactions as records
 from artel.plans.plan import TaskStatus, WorkflowTask
-from artel.plans.proposal import plan_approval
+from artel.plans.proposal import priced_approval
 from artel.plans.repository import TaskRepository
 from artel.plans.transactions import PlanContext
 from artel.projects.transactions import create_project
@@ -115,7 +115,7 @@ async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> N
 
 
 async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:
-    approval = plan_approval(run.turn, run.context.workflow, [], 100, BudgetDetails(), 300, kind="budget")
+    approval = priced_approval("budget", run.turn, run.context.workflow, [], 100, BudgetDetails(), 300)
     waiting: list[str] = []
     step = records.park_run, run.context.workflow, waiting, approval, (5, False)
 

@@ -1,7 +1,5 @@
 """The tasks of a running plan: the user stops it, a task fails, or the budget is used up."""
 
-from dataclasses import replace
-
 from artel.brain.brain import Usage
 from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending
@@ -17,7 +15,7 @@ NO_MORE = "budget_exceeded", "You did not want to spend more."
 def board(**needs: str) -> TaskBoard:
     tasks = [_task(name, after.split(), number) for number, (name, after) in enumerate(needs.items(), 1)]
     made = TaskBoard(tasks, Spending(Usage("gpt-4o"), 0, price_unknown=False))
-    made.go_on()
+    made.take_ready()
     return made
 
 
@@ -49,7 +47,7 @@ def waiting(**needs: int | None) -> TaskBoard:
     """Return a board whose tasks wait for budget, and one task that is ready."""
     tasks = board(ready="", **dict.fromkeys(needs, ""))
     for name, micros in needs.items():
-        tasks.put(replace(tasks[name], status=TaskStatus.WAITING, parked=ParkedRun(needs_micros=micros)))
+        tasks.change(name, status=TaskStatus.WAITING, parked=ParkedRun(needs_micros=micros))
     return tasks
 
 
@@ -97,7 +95,7 @@ def test_stopped_task_gets_no_failure_event_when_dependency_fails() -> None:
 
     _, aborted, events = tasks.end("a", failed())
 
-    assert aborted == ()
+    assert aborted == []
     assert [event.task_id for event in events if isinstance(event, TaskFailed)] == ["a"]
     assert [tasks[task_id].status for task_id in "bc"] == [TaskStatus.CANCELLED] * 2
 
@@ -108,7 +106,7 @@ def test_dependents_of_failed_task_get_failure_events() -> None:
 
     _, aborted, events = tasks.end("a", failed())
 
-    assert aborted == ("b", "c")
+    assert aborted == ["b", "c"]
     assert [event.task_id for event in events if isinstance(event, TaskFailed)] == ["a", "b", "c"]
     assert tasks["c"].status is TaskStatus.ABORTED
 

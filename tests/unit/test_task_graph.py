@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artel.plans.plan import MAX_PROBLEMS, MAX_TASKS, PlanInvalid, PlannedTask, Progress, TaskGraph
+from artel.brain.brain import Usage
+from artel.budgets.spending import Spending
+from artel.plans.plan import MAX_PROBLEMS, MAX_TASKS, PlanInvalid, PlannedTask, TaskGraph, WorkflowTask
+from artel.plans.task_run import TaskBoard
+from artel.runs.task import ExecutionResult
 from tests.depth import by_depth
 
 AGENTS = ("coder", "writer")
@@ -20,6 +24,24 @@ def task(task_id: str, *depends_on: str, agent: str = "coder", description: str 
 def graph(needs: Mapping[str, str]) -> TaskGraph:
     """Return the graph of lines like {"c": "a b"}."""
     return TaskGraph.checked([task(name, *after.split()) for name, after in needs.items()], AGENTS)
+
+
+USAGE = Usage("gpt-4o")
+DONE = ExecutionResult(True, "Done.", (), USAGE, 0.1)
+FAILED = ExecutionResult.failed("It does not work.", "agent_failed", USAGE)
+
+
+def board_of(planned: TaskGraph) -> TaskBoard:
+    """Return the tasks of a plan that starts."""
+    tasks = [
+        WorkflowTask("w", task.id, 1, number, 1, task.agent, task.description, list(task.depends_on))
+        for number, task in enumerate(planned.tasks.values(), 1)
+    ]
+    return TaskBoard(tasks, Spending(USAGE, 0, price_unknown=False))
+
+
+def is_over(board: TaskBoard) -> bool:
+    return all(task.status.is_terminal for task in board.all)
 
 
 DIAMOND = {"a": "", "b": "a", "c": "a", "d": "b c"}
@@ -38,18 +60,19 @@ def graphs(draw: st.DrawFn) -> TaskGraph:
 @settings(max_examples=by_depth(150, 1000))
 @given(graphs(), st.randoms(use_true_random=False))
 def test_every_task_runs_once_after_its_dependencies(planned: TaskGraph, chance: random.Random) -> None:
-    progress = Progress(planned)
+    board = board_of(planned)
     running: list[str] = []
     done: list[str] = []
-    while not progress.is_over:
-        running += progress.ready()
+    while not is_over(board):
+        running += [ready.id for ready in board.take_ready()]
         assert running, "nothing runs, and it is not over"
         chosen = running.pop(chance.randrange(len(running)))
         assert set(planned.tasks[chosen].depends_on) <= set(done)
-        progress.done(chosen)
+        board.end(chosen, DONE)
+        board.done(chosen)
         done.append(chosen)
     assert sorted(done) == sorted(planned.tasks)
-    assert not progress.ready()
+    assert not board.take_ready()
 
 
 @pytest.mark.req("CHT-08.2")
@@ -57,17 +80,18 @@ def test_every_task_runs_once_after_its_dependencies(planned: TaskGraph, chance:
 @given(graphs(), st.data())
 def test_exactly_the_dependents_of_failed_task_are_aborted(planned: TaskGraph, data: st.DataObject) -> None:
     doomed = data.draw(st.sets(st.sampled_from(sorted(planned.tasks))))
-    progress = Progress(planned)
+    board = board_of(planned)
     begun: set[str] = set()
     aborted: set[str] = set()
-    while ready := progress.ready():
+    while ready := [ready.id for ready in board.take_ready()]:
         begun |= set(ready)
         for task_id in ready:
             if task_id in doomed:
-                aborted |= set(progress.failed(task_id))
+                aborted |= set(board.end(task_id, FAILED)[1])
             else:
-                progress.done(task_id)
-    assert progress.is_over
+                board.end(task_id, DONE)
+                board.done(task_id)
+    assert is_over(board)
     assert aborted == {task_id for task_id in planned.tasks if _needs(planned, task_id) & doomed & begun}
     assert begun == set(planned.tasks) - aborted
 

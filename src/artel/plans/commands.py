@@ -23,7 +23,7 @@ from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, Work
 from artel.events.session_log import SessionLog
 from artel.plans.plan import PlanInvalid, PlannedTask, TaskGraph, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.pricing import PlanLimits, Pricing, agent_statistics, before
-from artel.plans.proposal import plan_approval, plan_details, plan_request, shown_tasks
+from artel.plans.proposal import plan_approval, plan_request
 from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import get_project, project_settings
@@ -41,35 +41,31 @@ def decide_plan(
     approval = ApprovalRepository(tx).get(approval_id)
     decided = approvals.decide(tx, approval_id, decision, feedback, "once")
     workflow = WorkflowRepository(tx).get(approval.arguments["workflow_id"])
-    if decision == "approve" and approval.kind == "plan":
-        if changes:
-            _change(tx, workflow, changes)
-        if instruction.strip():
-            _update(tx, workflow.id, instruction=instruction.strip())
+    if decision != "approve" or approval.kind != "plan":
+        return decided
+    if changes:
+        rows = TaskRepository(tx)
+        tasks = {task.id: task for task in rows.of(workflow.id)}
+        agents = {agent.name: agent.id for agent in get_project(tx.connection, tx.principal, workflow.project_id).team}
+        graph = changed_graph(TaskGraph.of(tasks.values()), changes, list(agents))
+        rows.remove(workflow.id)
+        rows.add(
+            [
+                replace(
+                    tasks[task.id],
+                    number=number,
+                    agent=task.agent,
+                    agent_id=agents[task.agent],
+                    description=task.description,
+                    depends_on=list(task.depends_on),
+                )
+                for number, task in enumerate(graph.tasks.values(), 1)
+            ]
+        )
+        _update(tx, workflow.id, planned_by="user")
+    if instruction.strip():
+        _update(tx, workflow.id, instruction=instruction.strip())
     return decided
-
-
-def _change(tx: Tx, workflow: Workflow, changes: Sequence[TaskChange]) -> None:
-    rows = TaskRepository(tx)
-    tasks = rows.of(workflow.id)
-    agents = {agent.name: agent.id for agent in get_project(tx.connection, tx.principal, workflow.project_id).team}
-    graph = changed_graph(TaskGraph.of(tasks), changes, list(agents))
-    before = {task.id: task for task in tasks}
-    rows.remove(workflow.id)
-    rows.add(
-        [
-            replace(
-                before[task.id],
-                number=number,
-                agent=task.agent,
-                agent_id=agents[task.agent],
-                description=task.description,
-                depends_on=list(task.depends_on),
-            )
-            for number, task in enumerate(graph.tasks.values(), 1)
-        ]
-    )
-    _update(tx, workflow.id, planned_by="user")
 
 
 def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Sequence[str]) -> TaskGraph:
@@ -85,15 +81,17 @@ def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Seque
     for change in changes:
         if change.id in dropped and (change.agent or change.description):
             raise PlanNotPossible(f"Task {change.id} can be left out or be changed, not both.")
+        if change.id not in tasks:
+            continue
         if change.drop:
-            gone = tasks.pop(change.id, None)
-            if gone is not None:
-                tasks = {name: _without(task, gone) for name, task in tasks.items()}
-        elif change.id in tasks:
+            gone = tasks.pop(change.id)
+            for task in [task for task in tasks.values() if gone.id in task.depends_on]:
+                needed = [task_id for task_id in task.depends_on if task_id != gone.id]
+                tasks[task.id] = replace(task, depends_on=tuple(dict.fromkeys([*needed, *gone.depends_on])))
+        else:
             task = tasks[change.id]
-            tasks[change.id] = replace(
-                task, agent=change.agent or task.agent, description=change.description or task.description
-            )
+            agent, description = change.agent or task.agent, change.description or task.description
+            tasks[change.id] = replace(task, agent=agent, description=description)
     return _checked(tasks.values(), agents)
 
 
@@ -102,13 +100,6 @@ def _checked(tasks: Iterable[PlannedTask], agents: Sequence[str]) -> TaskGraph:
         return TaskGraph.checked(list(tasks), agents)
     except PlanInvalid as invalid:
         raise PlanNotPossible(" ".join(invalid.problems)) from None
-
-
-def _without(task: PlannedTask, gone: PlannedTask) -> PlannedTask:
-    if gone.id not in task.depends_on:
-        return task
-    needed = [task_id for task_id in task.depends_on if task_id != gone.id]
-    return replace(task, depends_on=tuple(dict.fromkeys([*needed, *gone.depends_on])))
 
 
 def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *, is_demo: bool) -> Approval:
@@ -136,14 +127,8 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
     estimate = pricing.price(graph, history, workflow.request).plus(workflow.spent_micros)
     settings = project_settings(tx.connection, tx.principal, workflow.project_id)
     short = shortage(tx, workflow, estimate.high_micros - workflow.spent_micros, must_have_some=True)
-    approval = plan_approval(
-        turn,
-        workflow,
-        shown_tasks(graph, estimate),
-        estimate.high_micros,
-        plan_details(estimate, short, expired.plan_details.graph, expired.plan_details.changed),
-        PlanLimits.of(settings).approval_seconds,
-    )
+    seconds = PlanLimits.of(settings).approval_seconds
+    approval = plan_approval(turn, workflow, graph, estimate, short, expired.plan_details.changed, seconds)
     _reopen(tx, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
     _update(tx, workflow.id, estimate=estimate.to_json())
     for task_id, task_estimate in estimate.tasks.items():
@@ -165,25 +150,19 @@ def retry(tx: Tx, workflow_id: str, turn_id: str) -> None:
         raise WorkflowNotOver("Everything of this workflow was done. There is nothing to try again.")
     tasks = TaskRepository(tx).of(workflow_id)
     _new_turn(tx, workflow, turn_id, log.first, TurnStatus.QUEUED)
-    if decision := _unapplied_decision(tx, workflow):
-        ApprovalRepository(tx).move(decision.id, [decision.status], decision.status, turn_id=turn_id)
-        status = WorkflowStatus.AWAITING_APPROVAL
-    else:  # a plan that was not approved, or never made, is planned again
-        status = WorkflowStatus.RUNNING if workflow.started_at and tasks else WorkflowStatus.PLANNING
+    # A plan that was not approved, or never made, is planned again.
+    status = WorkflowStatus.RUNNING if workflow.started_at and tasks else WorkflowStatus.PLANNING
+    approvals_of_turn = ApprovalRepository(tx).of_turn(workflow.turn_id, *ApprovalStatus)
+    last = next((approval for approval in reversed(approvals_of_turn) if approval.kind != "tool"), None)
+    if last is not None and workflow.error_code == "interrupted":
+        wants_another = last.kind == "plan" and last.status is ApprovalStatus.REJECTED and last.feedback
+        if wants_another or last.status is ApprovalStatus.APPROVED:  # the server stopped before it was applied
+            ApprovalRepository(tx).move(last.id, [last.status], last.status, turn_id=turn_id)
+            status = WorkflowStatus.AWAITING_APPROVAL
     _reopen(tx, workflow, tasks, turn_id, status)
     again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry", workflow_id=workflow_id)
     log.write(turn_id, again)
     tx.after_commit(WorkWaiting(workflow.project_id))
-
-
-def _unapplied_decision(tx: Tx, workflow: Workflow) -> Approval | None:
-    """Return the user's decision about a plan if the server stopped before it was applied: it still holds."""
-    approvals_of_turn = ApprovalRepository(tx).of_turn(workflow.turn_id, *ApprovalStatus)
-    last = next((approval for approval in reversed(approvals_of_turn) if approval.kind != "tool"), None)
-    if last is None or workflow.error_code != "interrupted":
-        return None
-    wants_another = last.kind == "plan" and last.status is ApprovalStatus.REJECTED and last.feedback
-    return last if wants_another or last.status is ApprovalStatus.APPROVED else None
 
 
 def list_workflows(

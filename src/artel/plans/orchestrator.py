@@ -22,11 +22,11 @@ from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import transactions
-from artel.plans.plan import PlanInvalid, TaskGraph, Workflow, WorkflowStatus
+from artel.plans.plan import PlanInvalid, TaskGraph, WorkflowStatus
 from artel.plans.plan_run import PlanRun, store_end
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, PlannerInput, read_tasks, spare_busy_agents
 from artel.plans.pricing import AgentStatistics, PlanEstimate, Pricing, agent_statistics, before
-from artel.plans.proposal import Proposal
+from artel.plans.proposal import PricedPlan
 from artel.plans.transactions import MonthTooShort, PlanContext
 from artel.runs.approval_factory import required
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
@@ -43,10 +43,6 @@ TOO_OFTEN = f"Planned {MAX_REVISIONS + 1} times, and nothing was done. Send a me
 NOT_DECIDED = "Nobody decided about the plan in time, so nothing was done. It can be asked for again."
 
 log = get_logger(__name__)
-
-
-class _PlannedElsewhere(Exception):
-    """The worker space ends before there is a plan: the next one makes it."""
 
 
 class Orchestrator:
@@ -81,95 +77,58 @@ class _OrchestratedTurn:
         self._history = before(messages, context.workflow.request)
         self._began = time.monotonic()
         self._statistics: Mapping[str, AgentStatistics] | None = None
-        self._paid = 0  # for planning, in micros, if the project has a budget
+        self._paid: list[int] = []  # micros of each call of the planner, if the project has a budget
 
     async def run(self) -> Ended | None:
-        workflow, decision = self._workflow, self._context.decision
-        is_open = workflow.status in (WorkflowStatus.PLANNING, WorkflowStatus.AWAITING_APPROVAL)
-        if is_open and decision is not None:
-            return await self._apply_decision(decision)
-        if workflow.status is WorkflowStatus.PLANNING:
-            return await self._plan()
-        return await self._run_plan(workflow)
+        status, decision = self._workflow.status, self._context.decision
+        stops = False
+        if decision is None or status not in (WorkflowStatus.PLANNING, WorkflowStatus.AWAITING_APPROVAL):
+            if status is WorkflowStatus.PLANNING:
+                return await self._plan()
+        elif decision.status is ApprovalStatus.APPROVED:
+            return await self._start_approved(decision)
+        elif decision.status in (ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED):
+            if decision.kind != "plan":  # no more budget: the results so far are the answer
+                stops = True
+            elif decision.status is ApprovalStatus.EXPIRED:
+                return await self._end(TurnStatus.TIMEOUT, NOT_DECIDED, "approval_timeout")
+            elif decision.feedback:
+                return await self._revise(decision.feedback)
+            else:
+                return await self._end(TurnStatus.REJECTED, REJECTED, "plan_rejected")
+        return await self._run_plan(stops=stops)  # also if the decision is pending: the user decided about a tool
 
     # Planning
 
     async def _plan(self, feedback: str = "") -> Ended | None:
+        """Make a plan, or take the one that the same request got before, and propose it."""
         if not self._context.agents:
             return await self._end(TurnStatus.FAILED, NO_AGENTS, "no_agents")
-        try:
-            plan, cache_key = await self._make_plan(feedback)
-        except BudgetExceeded as exceeded:
-            usage = Usage(self._planner_model, cost_usd=dollars(self._paid), calls=1)
-            return await self._end_unplanned(exceeded, usage)
-        except _PlannedElsewhere:
-            return None
-        spending = Spending.resume(self._turn, self._workflow, self._planner_model)
-        spending.add(plan.usage)
-        self._turn = spending.store_in(self._turn)
-        return await self._propose(await self._proposal(plan, key=cache_key, is_revision=bool(feedback)))
-
-    async def _make_plan(self, feedback: str) -> tuple[Plan, str | None]:
-        """Return a plan, and the key to cache it under; None if it is not to be cached."""
         planner_input = await self._planner_input(feedback)
         plan = None if feedback else await self._cached_plan(planner_input)
         if plan is None:
-            planner = Planner(self._paid_brain(), self._planner_model, self._services.settings.fallback_model)
-            plan = await self._while_space_is_there(planner.plan(planner_input))
+            brain: Brain = self._services.brain
+            if self._context.month is not None and not self._services.is_demo:
+                database = self._services.database.of(self._space.principal)
+                guard = TurnBudgetGuard(database, self._turn, self._context.month, self._paid.append)
+                brain = PaidBrain(brain, guard)
+            planner = Planner(brain, self._planner_model, self._services.settings.fallback_model)
+            try:
+                plan = await self._while_space_is_there(planner.plan(planner_input))
+            except BudgetExceeded as exceeded:
+                usage = Usage(self._planner_model, cost_usd=dollars(sum(self._paid)), calls=1)
+                return await self._end_unplanned(exceeded, usage)
+            if plan is None:
+                return None
             log.info("planned", by=plan.planned_by, tasks=len(plan.graph), problems=plan.problems)
         graph = spare_busy_agents(plan.graph, planner_input)
         # Other agents may be busy the next time.
         is_cacheable = plan.planned_by == "model" and not feedback and graph is plan.graph
-        return replace(plan, graph=graph), planner_input.key if is_cacheable else None
-
-    async def _cached_plan(self, planner_input: PlannerInput) -> Plan | None:
-        """Return the plan that the same request got before, if the agents can still run it."""
-        key = self._space.principal, self._space.project_id, planner_input.key
-        stored = await self._services.database.read(transactions.cached_plan, *key)
-        if stored is None:
-            return None
-        try:
-            graph = TaskGraph.checked(read_tasks(stored), [agent.name for agent in planner_input.agents])
-        except (PlanInvalid, KeyError, TypeError):
-            return None
-        return Plan(graph, "cache", Usage(self._planner_model))
-
-    async def _while_space_is_there(self, plans: Coroutine[Any, Any, Plan]) -> Plan:
-        """Return the plan; if the space ends before there is one, requeue the turn for the next space."""
-        loop = asyncio.get_running_loop()
-        planning, left = loop.create_task(plans), loop.create_task(self._space.is_left())
-        try:
-            await asyncio.wait({planning, left}, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            if self._space.is_ending:  # the server stops; else the user has ended the turn
-                with suppress(TurnOver):
-                    await self._requeue()
-            raise
-        finally:
-            is_planned = planning.done()
-            for task in (planning, left):
-                task.cancel()
-            await asyncio.gather(planning, left, return_exceptions=True)
-        if is_planned:
-            return planning.result()
-        await self._requeue()
-        raise _PlannedElsewhere
-
-    async def _requeue(self) -> None:
-        spent = self._workflow.spent_micros + self._paid, self._workflow.price_unknown
-        step = self._turn, self._workflow, spent
-        await patiently(lambda: self._space.database.run(transactions.requeue, *step), "run")
-
-    def _paid_brain(self) -> Brain:
-        """Return a brain whose calls the project pays for, if it has a budget."""
-        month = self._context.month
-        if month is None or self._services.is_demo:
-            return self._services.brain
-        database = self._services.database.of(self._space.principal)
-        return PaidBrain(self._services.brain, TurnBudgetGuard(database, self._turn, month, self._pay))
-
-    def _pay(self, amount: int) -> None:
-        self._paid += amount
+        key = planner_input.key if is_cacheable else None
+        spending = Spending.resume(self._turn, self._workflow, self._planner_model)
+        spending.add(plan.usage)
+        self._turn = spending.store_in(self._turn)
+        return await self._propose(await self._priced(replace(plan, graph=graph), key, is_revision=bool(feedback)))
 
     async def _planner_input(self, feedback: str) -> PlannerInput:
         statistics = await self._agent_statistics()
@@ -199,7 +158,46 @@ class _OrchestratedTurn:
             self._statistics = await self._services.database.read(agent_statistics, *place, is_demo=is_demo)
         return self._statistics
 
-    async def _proposal(self, plan: Plan, *, key: str | None = None, is_revision: bool = False) -> Proposal:
+    async def _cached_plan(self, planner_input: PlannerInput) -> Plan | None:
+        """Return the plan that the same request got before, if the agents can still run it."""
+        key = self._space.principal, self._space.project_id, planner_input.key
+        stored = await self._services.database.read(transactions.cached_plan, *key)
+        if stored is None:
+            return None
+        try:
+            graph = TaskGraph.checked(read_tasks(stored), [agent.name for agent in planner_input.agents])
+        except (PlanInvalid, KeyError, TypeError):
+            return None
+        return Plan(graph, "cache", Usage(self._planner_model))
+
+    async def _while_space_is_there(self, plans: Coroutine[Any, Any, Plan]) -> Plan | None:
+        """Return the plan; if the space ends before there is one, requeue the turn for the next space."""
+
+        async def requeue() -> None:
+            spent = self._workflow.spent_micros + sum(self._paid), self._workflow.price_unknown
+            step = self._turn, self._workflow, spent
+            await patiently(lambda: self._space.database.run(transactions.requeue, *step), "run")
+
+        loop = asyncio.get_running_loop()
+        planning, left = loop.create_task(plans), loop.create_task(self._space.is_left())
+        try:
+            await asyncio.wait({planning, left}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if self._space.is_ending:  # the server stops; else the user has ended the turn
+                with suppress(TurnOver):
+                    await requeue()
+            raise
+        finally:
+            is_planned = planning.done()
+            for task in (planning, left):
+                task.cancel()
+            await asyncio.gather(planning, left, return_exceptions=True)
+        if is_planned:
+            return planning.result()
+        await requeue()
+        return None
+
+    async def _priced(self, plan: Plan, key: str | None = None, *, is_revision: bool = True) -> PricedPlan:
         agents, limits, workflow = self._context.agents, self._context.limits, self._workflow
         pricing = Pricing(agents, await self._agent_statistics(), self._planner_model, is_demo=self._services.is_demo)
         estimate = await asyncio.to_thread(pricing.price, plan.graph, self._history, workflow.request)
@@ -207,18 +205,16 @@ class _OrchestratedTurn:
         if len(plan.graph) == 1:
             expected = await asyncio.to_thread(pricing.cost_of_request, plan.graph, workflow.request)
         spent, _ = transactions.spent_with(workflow, plan.usage)
-        unapproved = await self._services.database.read(
-            transactions.unapproved_micros, self._space.principal, workflow.session_id
-        )
+        is_unknown = bool(estimate.unknown_models)
         asks = is_revision or limits.needs_approval(
-            len(plan.graph), expected, unapproved, price_unknown=bool(estimate.unknown_models)
+            len(plan.graph), expected, self._context.unapproved_micros, price_unknown=is_unknown
         )
         changes = plan.graph.changes_from(TaskGraph.of(self._context.tasks)) if is_revision else ()
         ids = {agent.name: agent.id for agent in agents}
         # The cost of planning is part of the estimate.
-        return Proposal(plan, estimate.plus(spent), ids, limits.approval_seconds, asks, key, changes)
+        return PricedPlan(plan, estimate.plus(spent), ids, limits.approval_seconds, asks, key, changes)
 
-    async def _propose(self, proposal: Proposal) -> Ended | None:
+    async def _propose(self, proposal: PricedPlan) -> Ended | None:
         """Store a plan; run it, or wait for the user's approval."""
         try:
             self._workflow, tasks, approval = await self._space.database.run(
@@ -230,24 +226,9 @@ class _OrchestratedTurn:
         if approval is not None:
             self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
             return None
-        return await self._run_plan(self._workflow)
+        return await self._run_plan()
 
     # After a decision
-
-    async def _apply_decision(self, decision: Approval) -> Ended | None:
-        match decision.status:
-            case ApprovalStatus.APPROVED:
-                return await self._start_approved(decision)
-            case ApprovalStatus.REJECTED if decision.kind == "plan" and decision.feedback:
-                return await self._revise(decision.feedback)
-            case ApprovalStatus.REJECTED if decision.kind == "plan":
-                return await self._end(TurnStatus.REJECTED, REJECTED, "plan_rejected")
-            case ApprovalStatus.EXPIRED if decision.kind == "plan":
-                return await self._end(TurnStatus.TIMEOUT, NOT_DECIDED, "approval_timeout")
-            case ApprovalStatus.REJECTED | ApprovalStatus.EXPIRED:  # no more budget: the results so far are the answer
-                return await self._run_plan(self._workflow, stops=True)
-            case _:  # still pending: the user decided about a tool
-                return await self._run_plan(self._workflow)
 
     async def _start_approved(self, decision: Approval) -> Ended | None:
         graph, changed = TaskGraph.of(self._context.tasks), None
@@ -257,8 +238,7 @@ class _OrchestratedTurn:
                 gone = ", ".join(sorted(missing))
                 return await self._revise(f"These agents are not there any more: {gone}. Give their tasks to others.")
             if self._workflow.planned_by == "user":  # the user changed it with the approval: check its price
-                plan = Plan(graph, "user", Usage(self._planner_model))
-                proposal = await self._proposal(plan, is_revision=True)
+                proposal = await self._priced(Plan(graph, "user", Usage(self._planner_model)))
                 if reasons := _why_more_expensive(proposal.estimate, decision):
                     await self._plan_again()
                     return await self._propose(replace(proposal, changes=reasons))
@@ -269,17 +249,17 @@ class _OrchestratedTurn:
         except MonthTooShort:
             await self._plan_again()
             plan = Plan(graph, cast("PlannedBy", self._workflow.planned_by), Usage(self._planner_model))
-            return await self._propose(await self._proposal(plan, is_revision=True))
+            return await self._propose(await self._priced(plan))
         if started is None:
             return None
+        self._workflow = started
         if changed is not None:
             tasks = [replace(task, estimate=asdict(changed.tasks[task.id])) for task in self._context.tasks]
             self._context = replace(self._context, tasks=tasks)
-        return await self._run_plan(started)
+        return await self._run_plan()
 
     async def _revise(self, feedback: str) -> Ended | None:
-        revisions = await self._services.database.read(transactions.revisions, self._space.principal, self._turn.id)
-        if revisions > MAX_REVISIONS:
+        if self._context.revisions > MAX_REVISIONS:
             return await self._end(TurnStatus.REJECTED, TOO_OFTEN, "plan_rejected")
         await self._plan_again()
         return await self._plan(feedback)
@@ -289,15 +269,16 @@ class _OrchestratedTurn:
 
     # Running and ending
 
-    async def _run_plan(self, workflow: Workflow, *, stops: bool = False) -> Ended | None:
-        context = replace(self._context, workflow=workflow)
+    async def _run_plan(self, *, stops: bool = False) -> Ended | None:
+        context = replace(self._context, workflow=self._workflow)
         run = PlanRun(self._space, self._turn, context, self._history, self._planner_model)
         return await run.run(stops=stops)
 
     async def _end_unplanned(self, exceeded: BudgetExceeded, usage: Usage) -> Ended | None:
         """Record the cost of planning, and fail: no plan was stored."""
         database = self._services.database.of(self._space.principal)
-        await database.run(transactions.note_planned, self._workflow, usage)
+        spent = transactions.spent_with(self._workflow, usage)
+        await database.run(transactions.note_spent, self._workflow.id, spent)
         return await self._end(TurnStatus.FAILED, exceeded.detail, exceeded.code)
 
     async def _end(self, status: TurnStatus, text: str, code: str) -> Ended | None:

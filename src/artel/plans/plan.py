@@ -108,6 +108,11 @@ class WorkflowTask:
     finished_at: datetime | None = None
     seconds: float | None = None  # that its agent has worked, without waiting for a person
 
+    @property
+    def approval_id(self) -> str | None:
+        """The approval of a tool call that it waits for, if it does."""
+        return self.parked.approval_id if self.parked else None
+
 
 MAX_TASKS = 20
 MAX_ID_CHARACTERS = 64
@@ -160,7 +165,8 @@ class TaskGraph:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """The task ids in topological order."""
-        return tuple(self.sorter().static_order())
+        sorter = TopologicalSorter({task.id: task.depends_on for task in self.tasks.values()})
+        return tuple(sorter.static_order())
 
     def dependants(self, task_id: str) -> frozenset[str]:
         """Return the tasks that depend on this one, directly or not."""
@@ -204,48 +210,12 @@ class TaskGraph:
         names = {task_id: f"t{number}" for number, task_id in enumerate(self.tasks, 1)}
         lines = ["flowchart LR"]
         for task in self.tasks.values():
-            label = _mermaid_text(f"{task.agent}: {one_line(task.description, _SHOWN)}")
-            lines.append(f'    {names[task.id]}["{label}"]')
+            label = f"{task.agent}: {one_line(task.description, _SHOWN)}"
+            escaped = "".join(char if char.isalnum() or char in " .,:-_" else f"#{ord(char)};" for char in label)
+            lines.append(f'    {names[task.id]}["{escaped}"]')
         for task in self.tasks.values():
             lines += [f"    {names[needed]} --> {names[task.id]}" for needed in task.depends_on]
         return "\n".join(lines)
-
-    def sorter(self) -> "TopologicalSorter[str]":
-        """Return a new sorter of the tasks by their dependencies."""
-        return TopologicalSorter({task.id: task.depends_on for task in self.tasks.values()})
-
-
-class Progress:
-    """The progress of a run of a graph: which tasks are ready, ended and aborted."""
-
-    def __init__(self, graph: TaskGraph) -> None:
-        self._graph = graph
-        self._sorter = graph.sorter()
-        self._sorter.prepare()
-        self._ended: set[str] = set()
-        self._aborted: set[str] = set()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether every task is completed, failed or aborted."""
-        return len(self._ended) + len(self._aborted) == len(self._graph)
-
-    def ready(self) -> tuple[str, ...]:
-        """Return the tasks that became ready since the last call, in the order of the plan."""
-        ready = set(self._sorter.get_ready()) - self._aborted
-        return tuple(task_id for task_id in self._graph.tasks if task_id in ready)
-
-    def done(self, task_id: str) -> None:
-        """Mark a task as completed, which can make others ready."""
-        self._ended.add(task_id)
-        self._sorter.done(task_id)
-
-    def failed(self, task_id: str) -> tuple[str, ...]:
-        """Mark a task as failed; abort its dependants and return their ids."""
-        self._ended.add(task_id)
-        aborted = self._graph.dependants(task_id) - self._aborted
-        self._aborted |= aborted
-        return tuple(dependant for dependant in self._graph.tasks if dependant in aborted)
 
 
 def _problems(tasks: Sequence[PlannedTask], agents: Collection[str]) -> Iterable[str]:
@@ -262,7 +232,17 @@ def _problems(tasks: Sequence[PlannedTask], agents: Collection[str]) -> Iterable
             yield f"There are two tasks {_name(task.id)}. Give each its own id."
         seen.add(task.id)
         yield from _problems_of(task, task_ids, agents)
-    yield from _cycles(tasks)
+    dependencies = {task.id: task_ids.intersection(task.depends_on) - {task.id} for task in tasks}
+    try:
+        TopologicalSorter(dependencies).prepare()
+    except CycleError as cycle:
+        members: list[str] = cycle.args[1]
+        yield f"The tasks {' → '.join(_name(task_id) for task_id in members)} wait for each other. Break the circle."
+        stuck = set(members)
+        while more := {task_id for task_id, needed in dependencies.items() if task_id not in stuck and stuck & needed}:
+            stuck |= more
+        if blocked := [_name(task_id) for task_id in dependencies if task_id in stuck.difference(members)]:
+            yield f"So these can never begin: {', '.join(blocked)}."
 
 
 def _problems_of(task: PlannedTask, task_ids: Collection[str], agents: Collection[str]) -> Iterable[str]:
@@ -279,43 +259,11 @@ def _problems_of(task: PlannedTask, task_ids: Collection[str], agents: Collectio
     if task.agent not in agents:
         names = ", ".join(sorted(agents)[:MAX_TASKS]) or "none"
         yield f"Task {name} is for {_name(task.agent)}, who is no agent of this project. The agents are: {names}."
-    yield from _dependency_problems(task, task_ids)
-
-
-def _dependency_problems(task: PlannedTask, task_ids: Collection[str]) -> Iterable[str]:
-    name = _name(task.id)
     if task.id in task.depends_on:
         yield f"Task {name} depends on itself. Leave that out."
-    for needed in list(dict.fromkeys(task.depends_on))[:MAX_TASKS]:
-        if needed not in task_ids:
-            yield f"Task {name} depends on {_name(needed)}, which is no task of the plan."
-
-
-def _cycles(tasks: Sequence[PlannedTask]) -> Iterable[str]:
-    task_ids = {task.id for task in tasks}
-    dependencies = {task.id: task_ids.intersection(task.depends_on) - {task.id} for task in tasks}
-    try:
-        TopologicalSorter(dependencies).prepare()
-    except CycleError as cycle:
-        members: list[str] = cycle.args[1]
-        yield f"The tasks {' → '.join(_name(task_id) for task_id in members)} wait for each other. Break the circle."
-        waiting = _blocked(dependencies, set(members))
-        if waiting:
-            names = ", ".join(_name(task_id) for task_id in waiting)
-            yield f"So these can never begin: {names}."
-
-
-def _blocked(dependencies: Mapping[str, Collection[str]], cycle: set[str]) -> list[str]:
-    """Return the tasks outside a cycle that depend on it, directly or not."""
-    found = set(cycle)
-    while more := {task_id for task_id, needed in dependencies.items() if task_id not in found and found & set(needed)}:
-        found |= more
-    return [task_id for task_id in dependencies if task_id in found - cycle]
+    unknown = [needed for needed in list(dict.fromkeys(task.depends_on))[:MAX_TASKS] if needed not in task_ids]
+    yield from (f"Task {name} depends on {_name(needed)}, which is no task of the plan." for needed in unknown)
 
 
 def _name(text: str) -> str:
     return repr(shorten(text, _SHOWN + 1))
-
-
-def _mermaid_text(text: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in " .,:-_" else f"#{ord(letter)};" for letter in text)

@@ -5,12 +5,14 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from artel.agent_loop.context import Said
 from artel.agent_loop.parking import Parked
 from artel.agent_memory.repository import NewMemory
-from artel.approvals.approval import Approval, ApprovalStatus
+from artel.approvals.approval import ApprovalStatus
 from artel.approvals.transactions import tool_request
 from artel.brain.demo.review import introduction
 from artel.brain.retries import PaidBrain
@@ -27,14 +29,15 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import transactions
 from artel.plans.merge import merged, plain, why_nothing
-from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
+from artel.plans.plan import TaskStatus, WorkflowTask
 from artel.plans.proposal import budget_approval
-from artel.plans.task_run import PlanEventWriter, PlanTaskListener, TaskBoard, room_for_task, task_resumed, task_text
-from artel.plans.transactions import DEPENDENCY_FAILED, PlanContext, TaskEnd
+from artel.plans.task_run import PlanTaskListener, TaskBoard, room_for_task, task_text
+from artel.plans.transactions import DEPENDENCY_FAILED, PlanContext
 from artel.projects.transactions import project_settings
 from artel.retry import Backoff
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, required, tool_approval
+from artel.runs.event_writer import EventWriter
 from artel.runs.task import ExecutionResult, Start, Task, Waiting
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.text import storable
@@ -95,15 +98,16 @@ class PlanRun:
         self._is_closing = False  # the space: the next one starts the other tasks
         parked = next((task.parked for task in context.tasks if task.parked), None)
         self._message_id: str = (parked and parked.message_id) or uuid7()
-        self._events = PlanEventWriter(space, turn, context.workflow.id)
+        self._events = EventWriter(space, turn)
         self._budget_guard: TurnBudgetGuard | None = None  # None: the demo brain, which is free
         self._began = time.monotonic()
 
     async def run(self, *, stops: bool = False) -> Ended | None:
         """Run the plan; return how the turn ended, or None if it waits for the user or another space continues it."""
+        database = self._services.database.of(self._space.principal)  # the space may be another host's by now
         if not self._services.is_demo:
-            database, budget = self._services.database.of(self._space.principal), await self._budget()
-            self._budget_guard = TurnBudgetGuard(database, self._turn, self._month, self._spending.pay, budget.id)
+            budget_id = (await self._budget()).id
+            self._budget_guard = TurnBudgetGuard(database, self._turn, self._month, self._spending.pay, budget_id)
         self._events.open()
         try:
             if stops:
@@ -114,8 +118,10 @@ class PlanRun:
                 await self._requeue()
                 return None
             return await self._end()
-        except asyncio.CancelledError:
-            await self._note_usage()
+        except asyncio.CancelledError:  # another process has ended the turn
+            if self._spending.usage.calls:
+                used = chat.Usage.of(self._spending.usage), self._spending.shares
+                await database.run(note_usage, self._turn.session_id, self._turn.id, *used)
             raise
         finally:
             for work in self._running:
@@ -128,14 +134,17 @@ class PlanRun:
 
     async def _run_tasks(self) -> bool:
         """Run the tasks as they become ready; return False if the turn was parked or requeued before all ended."""
-        self._board.go_on()
         while True:
             if not self._is_closing:
                 await self._resume_waiting()
                 for task in self._board.take_ready():
                     self._start(task, None)
             if self._running:
-                await self._wait_for_task()
+                seconds = LOOK_SECONDS if self._board.waiting else None  # the user may decide about those that wait
+                done, self._running = await asyncio.wait(
+                    self._running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                )
+                await asyncio.gather(*done)  # an error ends the run: tasks that fail raise nothing
             elif self._is_closing:
                 await self._requeue()
                 return False
@@ -147,47 +156,33 @@ class PlanRun:
     def _start(self, task: WorkflowTask, waiting: Waiting | None) -> None:
         self._running.add(asyncio.get_running_loop().create_task(self._run_task(task, waiting)))
 
-    async def _wait_for_task(self) -> None:
-        """Wait until a task has ended, or it is time to look for decisions of the user."""
-        seconds = LOOK_SECONDS if self._board.waiting else None
-        done, self._running = await asyncio.wait(self._running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for work in done:
-            work.result()  # an error ends the run: tasks that fail raise nothing
-        self._board.go_on()
-
     async def _resume_waiting(self) -> None:
         """Resume the tasks that the user has decided about, or that there is budget for again."""
-        waiting = {approval_id: task for task in self._board.waiting if (approval_id := _approval_id(task))}
+        waiting = {task.approval_id: task for task in self._board.waiting if task.approval_id}
         if waiting or self._budget_approval_id:
             decided = await self._services.database.read(transactions.decided, self._space.principal, self._turn.id)
             for approval_id in waiting.keys() & decided.keys():
                 approval = decided[approval_id]
                 self._resume(waiting[approval_id], {approval.arguments_hash: decision_of(approval)})
             if self._budget_approval_id in decided:
-                await self._apply_budget_decision(decided[self._budget_approval_id])
+                approval, self._budget_approval_id = decided[self._budget_approval_id], None
+                step = self._turn, self._workflow, approval
+                if approval.status is not ApprovalStatus.APPROVED:
+                    await self._stop()
+                elif started := await self._space.database.run(transactions.start_approved, *step):
+                    self._workflow = started
         if not self._budget_approval_id and self._board.waiting_for_budget:
             for task in self._board.affordable(await self._budget()):
                 self._resume(task, {})
 
-    async def _apply_budget_decision(self, approval: Approval) -> None:
-        """Raise the plan's budget, or stop, as the user decided while other tasks ran."""
-        self._budget_approval_id = None
-        if approval.status is not ApprovalStatus.APPROVED:
-            await self._stop()
-            return
-        started: Workflow | None = await self._space.database.run(
-            transactions.start_approved, self._turn, self._workflow, approval
-        )
-        self._workflow = started or self._workflow
-
     def _resume(self, task: WorkflowTask, decisions: Mapping[str, Decision]) -> None:
-        self._board.put(replace(task, status=TaskStatus.RUNNING))
+        self._board.change(task.id, status=TaskStatus.RUNNING)
         self._start(task, Waiting.of(task.parked, decisions) if task.parked else None)
 
     async def _park(self) -> bool:
         """Park the turn, since all tasks wait for the user; return False if they have just decided."""
         await self._events.written()
-        approval_ids = [approval_id for task in self._board.waiting if (approval_id := _approval_id(task))]
+        approval_ids = [task.approval_id for task in self._board.waiting if task.approval_id]
         budget = None
         if self._budget_approval_id:
             approval_ids.append(self._budget_approval_id)
@@ -212,14 +207,14 @@ class PlanRun:
         """Cancel the tasks that don't run: the user does not want to spend more."""
         for task in self._board.stop("budget_exceeded", NO_MORE_MONEY):
             events = [TaskFailed(task_id=task.id, code="budget_exceeded", error=NO_MORE_MONEY)]
-            await self._store(transactions.end_task, TaskEnd(task, events, self._spending.spent))
+            await self._store(transactions.end_task, task, events, self._spending.spent)
 
     # One task
 
     async def _run_task(self, task: WorkflowTask, waiting: Waiting | None) -> None:
         """Run a task, with retries of failures that may be temporary, before one deadline."""
         message_id = self._message_id if self._board.is_single else None
-        listener = PlanTaskListener(self._events, task.id, task.agent_id or 0, message_id)
+        listener = self._listener(task.id, task.agent_id or 0, message_id)
         try:
             while result := await self._attempt(task, waiting, listener):
                 attempts = self._board[task.id].attempts
@@ -243,17 +238,18 @@ class PlanRun:
     ) -> ExecutionResult | None:
         """Let the agent do the task; return None if it waits for the user now, or was not started."""
         agent = self._agents.get(task.agent)
-        text = await asyncio.to_thread(self._prompt, task, agent)  # counting the tokens of long texts takes long
 
-        async def start(current: Agent, at_work: AgentAtWork) -> Start:
-            await self._start_task(task.id, current, at_work, waiting)
-            listener.open()
-            return Start(current, [*self._history, Said("user", text, count_tokens(text))], self._budget_guard)
+        def prompt() -> str:
+            room = room_for_task(agent, self._services.settings.max_context_tokens) if agent else 0
+            needed = [self._board[task_id] for task_id in task.depends_on]
+            texts, model = (self._workflow.request, self._workflow.instruction), agent.model if agent else None
+            return task_text(task, *texts, needed, room, model, is_single=self._board.is_single)
 
+        text = await asyncio.to_thread(prompt)  # counting the tokens of long texts takes long
         work = Task(
             f"{self._turn.id}:{task.id}",
             text,
-            start,
+            partial(self._start_task, task.id, text, waiting, listener),
             listener,
             session_id=self._turn.session_id,
             turn_id=self._turn.id,
@@ -273,18 +269,15 @@ class PlanRun:
             await self._park_task(task.id, agent, parked)
         return None
 
-    def _prompt(self, task: WorkflowTask, agent: Agent | None) -> str:
-        return task_text(
-            task,
-            self._workflow.request,
-            self._workflow.instruction,
-            [self._board[task_id] for task_id in task.depends_on],
-            room_for_task(agent, self._services.settings.max_context_tokens) if agent else 0,
-            agent.model if agent else None,
-            is_single=self._board.is_single,
-        )
-
-    async def _start_task(self, task_id: str, agent: Agent, at_work: AgentAtWork, waiting: Waiting | None) -> None:
+    async def _start_task(
+        self,
+        task_id: str,
+        text: str,
+        waiting: Waiting | None,
+        listener: PlanTaskListener,
+        agent: Agent,
+        at_work: AgentAtWork,
+    ) -> Start:
         """Store that a task has its slot and runs; its time starts, or continues."""
         if not self._space.accepts_tasks:
             raise SpaceClosed
@@ -297,9 +290,12 @@ class PlanRun:
         events: list[EventData] = [at_work.change]
         if is_first:
             events.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
-        elif waiting is not None:
-            events.insert(0, task_resumed(task))
+        elif waiting is not None and task.started_at is not None:
+            elapsed = (datetime.now(UTC) - task.started_at).total_seconds()
+            events.insert(0, transactions.task_progress(self._workflow.id, task_id, "resumed", elapsed))
         await self._store(transactions.start_task, task, events)
+        listener.open()
+        return Start(agent, [*self._history, Said("user", text, count_tokens(text))], self._budget_guard)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
         seconds = self._seconds_worked(task_id) if task_id in self._deadlines else None  # None: its agent was deleted
@@ -312,7 +308,7 @@ class PlanRun:
             if agent.memory and result.success and not self._board.is_single:
                 content = f"Task: {task.description}\nResult: {task.result}"
                 memories.append(self._memory(content, "task", f"{self._workflow.id}:{task.id}"[:64]))
-        await self._store(transactions.end_task, TaskEnd(task, events, self._spending.spent, aborted, memories))
+        await self._store(transactions.end_task, task, events, self._spending.spent, aborted, memories)
         if result.success:
             self._board.done(task_id)  # its dependants start when it is stored, not before
 
@@ -345,7 +341,7 @@ class PlanRun:
             if approval is not None:
                 self._services.relay.stop_asking(self._space.principal, approval)
             raise
-        self._board.put(task)
+        self._board.change(task_id, status=task.status, parked=task.parked)
         if approval is not None:
             self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
 
@@ -353,61 +349,58 @@ class PlanRun:
 
     async def _end(self) -> Ended | None:
         """End the turn with the merged answer; return None if another process ended the turn first."""
-        tasks = self._board.all
+        tasks, code = self._board.all, None
         done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
-        if not done:
+        if done:
+            status = TurnStatus.COMPLETED if len(done) == len(tasks) else TurnStatus.PARTIAL
+            text = done[0].result or "" if self._board.is_single else await self._merged(tasks)
+        else:
             is_timeout = all(task.status in (TaskStatus.TIMEOUT, TaskStatus.ABORTED) for task in tasks)
             codes = (task.error_code for task in tasks if task.error_code != DEPENDENCY_FAILED)
-            status = TurnStatus.TIMEOUT if is_timeout else TurnStatus.FAILED
-            return await self._end_turn(status, why_nothing(tasks), next(codes, None) or "agent_failed")
-        status = TurnStatus.COMPLETED if len(done) == len(tasks) else TurnStatus.PARTIAL
-        text = done[0].result or "" if self._board.is_single else await self._merged()
-        return await self._end_turn(status, text, None)
-
-    async def _merged(self) -> str:
-        tasks, request = self._board.all, self._workflow.request
-        if self._budget_guard is None:
-            done = [task.result or "" for task in tasks if task.status is TaskStatus.COMPLETED]
-            return "\n\n".join(part for part in (introduction(request, done), plain(tasks)) if part)
-        listener = PlanTaskListener(self._events, self._turn.id, 0, self._message_id)
-        listener.open()
-        listener.phase("merging")
-        brain = PaidBrain(self._services.brain, self._budget_guard)
-        text, usage = await merged(
-            brain, self._planner_model, self._services.settings.fallback_model, request, tasks, listener
-        )
-        self._spending.add(usage)
-        return text
-
-    async def _end_turn(self, status: TurnStatus, text: str, code: str | None) -> Ended | None:
+            status, text = TurnStatus.TIMEOUT if is_timeout else TurnStatus.FAILED, why_nothing(tasks)
+            code = next(codes, None) or "agent_failed"
         await self._events.written()
         text = storable(text)
-        usage, tasks = self._spending.usage, self._board.all
-        agents = {} if code else self._agents
-        done = dict.fromkeys(task.agent for task in tasks if task.status is TaskStatus.COMPLETED)
         content = f"User: {self._workflow.request}\nAnswer: {text}"
-        agent = agents.get(tasks[0].agent) if self._board.is_single else None
+        answered = [self._agents[name] for name in dict.fromkeys(task.agent for task in done) if name in self._agents]
+        agent = answered[0] if answered and self._board.is_single else None
         outcome = Outcome(
             status,
             self._message_id,
             text,
             count_tokens(text),
-            chat.Usage.of(usage) if usage.calls else None,
+            chat.Usage.of(self._spending.usage) if self._spending.usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
             partial=self._services.hub.partial_answer(self._turn.session_id, self._turn.id) if code else "",
             shares=self._spending.shares,
             agent=AgentAtWork(agent.id, agent.name, "", "") if agent else None,
             memories={
-                agent.id: [self._memory(content, "conversation", self._turn.id)]
-                for agent in (agents[name] for name in done if name in agents)
-                if agent.memory
+                agent.id: [self._memory(content, "conversation", self._turn.id)] for agent in answered if agent.memory
             },
             spent=self._spending.spent,
         )
         return await store_end(self._space, self._turn, outcome)
 
+    async def _merged(self, tasks: Sequence[WorkflowTask]) -> str:
+        request = self._workflow.request
+        if self._budget_guard is None:
+            done = [task.result or "" for task in tasks if task.status is TaskStatus.COMPLETED]
+            return "\n\n".join(part for part in (introduction(request, done), plain(tasks)) if part)
+        listener = self._listener(self._turn.id, 0, self._message_id)
+        listener.open()
+        listener.phase("merging")
+        brain = PaidBrain(self._services.brain, self._budget_guard)
+        models = self._planner_model, self._services.settings.fallback_model
+        text, usage = await merged(brain, *models, request, tasks, listener)
+        self._spending.add(usage)
+        return text
+
     # Helpers
+
+    def _listener(self, task_id: str, agent_id: int, message_id: str | None) -> PlanTaskListener:
+        ids = self._workflow.id, task_id, agent_id, message_id
+        return PlanTaskListener(self._space, self._turn, self._events, *ids)
 
     def _memory(self, content: str, kind: str, task_id: str) -> NewMemory:
         source = {"source": "workflow", "workflow_id": self._workflow.id, "session_id": self._workflow.session_id}
@@ -420,20 +413,9 @@ class PlanRun:
     async def _budget(self) -> Budget:
         return await self._services.database.read(transactions.budget_of, self._space.principal, self._workflow)
 
-    async def _note_usage(self) -> None:
-        """Store the usage of a turn that another process has ended."""
-        if self._spending.usage.calls:
-            used = chat.Usage.of(self._spending.usage), self._spending.shares
-            database = self._services.database.of(self._space.principal)
-            await database.run(note_usage, self._turn.session_id, self._turn.id, *used)
-
     def _seconds_worked(self, task_id: str) -> float:
         """Return how long a running task has taken in all attempts, without the time that it waited for the user."""
         return self._services.settings.task_timeout_seconds - (self._deadlines[task_id] - time.monotonic())
 
     async def _store(self, step: Callable[..., None], *args: Any) -> None:
         await patiently(lambda: self._space.database.run(step, self._turn, *args), "task")
-
-
-def _approval_id(task: WorkflowTask) -> str | None:
-    return task.parked.approval_id if task.parked else None

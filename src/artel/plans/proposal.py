@@ -20,7 +20,7 @@ LEAST_MORE_MICROS = 1_000  # with less, the user would be asked again at once
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class PricedPlan:
     """A plan with its price, ready to be stored; `asks`: it needs approval, whatever is left of the month."""
 
     plan: Plan
@@ -30,11 +30,6 @@ class Proposal:
     asks: bool
     cache_key: str | None = None
     changes: Sequence[str] = ()
-
-    @property
-    def graph(self) -> TaskGraph:
-        """The tasks."""
-        return self.plan.graph
 
 
 def plan_request(approval: Approval) -> PlanRequest:
@@ -54,54 +49,48 @@ def plan_request(approval: Approval) -> PlanRequest:
 def plan_approval(
     turn: Turn,
     workflow: Workflow,
+    graph: TaskGraph,
+    estimate: PlanEstimate,
+    short: Shortage | None,
+    changes: Sequence[str],
+    seconds: int,
+) -> Approval:
+    """Return the approval of a plan: its price, and what is left of the month if that is less than it."""
+    details = PlanDetails(
+        **estimate.in_dollars(),
+        unknown_prices=tuple(estimate.unknown_models),
+        graph=graph.mermaid(),
+        changed=tuple(changes),
+        **(asdict(short) if short else {}),
+    )
+    tasks = shown_tasks(graph, estimate)
+    return priced_approval("plan", turn, workflow, tasks, estimate.high_micros, details, seconds)
+
+
+def priced_approval(
+    kind: str,
+    turn: Turn,
+    workflow: Workflow,
     tasks: Sequence[Mapping[str, object]],
     limit_micros: int,
     details: PricedDetails,
     seconds: int,
-    kind: str = "plan",
-    plan_id: str | None = None,
 ) -> Approval:
     """Return the approval of exactly these tasks, for at most this cost."""
-    arguments: dict[str, Any] = {
-        "workflow_id": workflow.id,
-        "plan_id": plan_id or workflow.plan_id,
-        "tasks": list(tasks),
-        "limit_micros": limit_micros,
-    }
-    question = Question(kind, arguments, details=details)
-    return replace(tool_approval(turn, None, question, seconds), kind=kind)
+    arguments: dict[str, Any] = {"workflow_id": workflow.id, "plan_id": workflow.plan_id}
+    arguments |= {"tasks": list(tasks), "limit_micros": limit_micros}
+    return replace(tool_approval(turn, None, Question(kind, arguments, details=details), seconds), kind=kind)
 
 
-def plan_created(plan_id: str, workflow: Workflow, proposal: Proposal) -> TaskPlanCreated:
+def plan_created(workflow: Workflow, proposal: PricedPlan) -> TaskPlanCreated:
     """Return the event that shows a plan."""
     return TaskPlanCreated(
-        plan_id=plan_id,
+        plan_id=workflow.plan_id or "",
         workflow_id=workflow.id,
-        tasks=shown_tasks(proposal.graph, proposal.estimate),
+        tasks=shown_tasks(proposal.plan.graph, proposal.estimate),
         planned_by=proposal.plan.planned_by,
         **proposal.estimate.in_dollars(),
     )
-
-
-def approval_of(turn: Turn, workflow: Workflow, plan_id: str, proposal: Proposal, short: Shortage | None) -> Approval:
-    """Return the approval of a new plan."""
-    details = plan_details(proposal.estimate, short, proposal.graph.mermaid(), proposal.changes)
-    tasks = shown_tasks(proposal.graph, proposal.estimate)
-    limit = proposal.estimate.high_micros
-    return plan_approval(turn, workflow, tasks, limit, details, proposal.seconds, plan_id=plan_id)
-
-
-def plan_details(
-    estimate: PlanEstimate, short: Shortage | None, graph: str | None, changed: Sequence[str]
-) -> PlanDetails:
-    """Return the details of a plan's approval: its price, and what is left of the month if that is less than it."""
-    details = PlanDetails(
-        **estimate.in_dollars(),
-        unknown_prices=tuple(estimate.unknown_models),
-        graph=graph,
-        changed=tuple(changed),
-    )
-    return details.model_copy(update={"month_left": short.month_left, "reason": short.reason}) if short else details
 
 
 def shown_tasks(graph: TaskGraph, estimate: PlanEstimate) -> list[PlanTask]:
@@ -118,7 +107,7 @@ def shown_tasks(graph: TaskGraph, estimate: PlanEstimate) -> list[PlanTask]:
     ]
 
 
-def task_rows(workflow: Workflow, proposal: Proposal) -> list[WorkflowTask]:
+def task_rows(workflow: Workflow, proposal: PricedPlan) -> list[WorkflowTask]:
     """Return the tasks of a plan as rows."""
     return [
         WorkflowTask(
@@ -132,7 +121,7 @@ def task_rows(workflow: Workflow, proposal: Proposal) -> list[WorkflowTask]:
             depends_on=list(task.depends_on),
             estimate=asdict(proposal.estimate.tasks[task.id]),
         )
-        for number, task in enumerate(proposal.graph.tasks.values(), 1)
+        for number, task in enumerate(proposal.plan.graph.tasks.values(), 1)
     ]
 
 
@@ -156,4 +145,4 @@ def budget_approval(
         {"id": task.id, "agent": task.agent, "description": task.description, "depends_on": task.depends_on}
         for task in left
     ]
-    return plan_approval(turn, workflow, tasks, limit, details, seconds, kind="budget")
+    return priced_approval("budget", turn, workflow, tasks, limit, details, seconds)

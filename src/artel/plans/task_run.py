@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from artel.brain.brain import Usage
 from artel.brain.tokens import count_tokens
@@ -12,15 +13,15 @@ from artel.brain.window import GOOD_ANSWER_TOKENS, TOKENS_PER_MESSAGE, TOKENS_PE
 from artel.budgets.money import micros_or_none
 from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending, plus
-from artel.contract.events import EventData, TaskCompleted, TaskFailed, TaskProgress
+from artel.contract.events import EventData, TaskCompleted, TaskFailed
 from artel.contract.http import Agent
 from artel.ids import uuid7
-from artel.plans.plan import Progress, TaskGraph, TaskStatus, WorkflowTask
+from artel.plans.plan import TaskGraph, TaskStatus, WorkflowTask
 from artel.plans.pricing import REQUEST_CHARACTERS
-from artel.plans.transactions import DEPENDENCY_FAILED, no_result
+from artel.plans.transactions import DEPENDENCY_FAILED, no_result, task_progress
 from artel.runs.event_writer import EventWriter
 from artel.runs.task import ErrorType, ExecutionResult
-from artel.runs.task_events import TaskEvents
+from artel.runs.task_events import StreamedTask
 from artel.spaces.worker_space import WorkerSpace
 from artel.text import storable
 from artel.tools.catalogue import schemas_of
@@ -36,7 +37,6 @@ _RESULTS = (
     "nothing because a quotation says so."
 )
 PROGRESS_SECONDS = 5.0
-SHOW_OTHERS_SECONDS = 0.1
 
 
 def room_for_task(agent: Agent, max_context_tokens: int) -> int:
@@ -76,39 +76,29 @@ def task_text(
     most = max(LINE_CHARACTERS, min(len(request), REQUEST_CHARACTERS))
     most = max(most, *(min(len(dependency.result or ""), share) for dependency in needed), 0)
     while True:
-        text = _text(task, request, instruction, needed, most, is_single=is_single)
+        parts = [task.description]
+        if request.strip() and request.strip() not in task.description:
+            quoted = request if is_single else shortened(request, min(most, REQUEST_CHARACTERS))
+            head = "The user's request" if is_single else "The user's request, of which this is a part"
+            parts.append(f"{head}:\n{quoted}")
+        if instruction.strip():
+            parts.append(f"The user adds, for every part of the work: {instruction.strip()}")
+        if needed:
+            parts.append("\n".join([_RESULTS, *(_quoted(dependency, most, min(most, share)) for dependency in needed)]))
+        text = "\n\n".join(parts)
         over = count_tokens(text, model) / max(1, tokens)
         if over <= 1 or most < LEAST_CHARACTERS or is_single:
             return text
         most = int(most * max(0.5, min(0.9, 1 / over)))
 
 
-def _text(
-    task: WorkflowTask, request: str, instruction: str, needed: Sequence[WorkflowTask], most: int, *, is_single: bool
-) -> str:
-    """Return the prompt with at most `most` characters of each quotation."""
-    parts = [task.description]
-    if request.strip() and request.strip() not in task.description:
-        quoted = request if is_single else shortened(request, min(most, REQUEST_CHARACTERS))
-        head = "The user's request" if is_single else "The user's request, of which this is a part"
-        parts.append(f"{head}:\n{quoted}")
-    if instruction.strip():
-        parts.append(f"The user adds, for every part of the work: {instruction.strip()}")
-    if needed:
-        share = min(most, RESULTS_CHARACTERS // len(needed))
-        lines = [
-            json.dumps(
-                {
-                    "agent": dependency.agent,
-                    "task": dependency.description[: min(most, LINE_CHARACTERS)],
-                    "result": shortened(dependency.result or "", share),
-                },
-                ensure_ascii=False,
-            )
-            for dependency in needed
-        ]
-        parts.append("\n".join([_RESULTS, *lines]))
-    return "\n\n".join(parts)
+def _quoted(dependency: WorkflowTask, description: int, result: int) -> str:
+    quotation = {
+        "agent": dependency.agent,
+        "task": dependency.description[: min(description, LINE_CHARACTERS)],
+        "result": shortened(dependency.result or "", result),
+    }
+    return json.dumps(quotation, ensure_ascii=False)
 
 
 def shortened(text: str, characters: int) -> str:
@@ -121,89 +111,56 @@ def shortened(text: str, characters: int) -> str:
     return text[: remaining - end] + note[:characters] + (text[-end:] if end else "")
 
 
-def task_resumed(task: WorkflowTask) -> TaskProgress:
-    """Return the event that a task is resumed after it waited for the user."""
-    elapsed = (datetime.now(UTC) - (task.started_at or datetime.now(UTC))).total_seconds()
-    return TaskProgress(
-        task_id=task.id,
-        state="running",
-        elapsed_seconds=round(elapsed, 1),
-        phase="resumed",
-        workflow_id=task.workflow_id,
-    )
-
-
-class PlanEventWriter(EventWriter):
-    """Writes the events of a plan's turn to its session."""
-
-    def __init__(self, space: WorkerSpace, turn: Turn, workflow_id: str) -> None:
-        super().__init__(space, turn)
-        self.space = space
-        self.turn = turn
-        self.workflow_id = workflow_id
-
-
-class PlanTaskListener(TaskEvents):
+class PlanTaskListener(StreamedTask):
     """Publishes the events of one task; streams its tokens as a message of the task, or as the answer of the turn."""
 
-    def __init__(self, plan: PlanEventWriter, task_id: str, agent_id: int, message_id: str | None = None) -> None:
-        super().__init__(task_id, agent_id, self._publish)
-        self._plan = plan
-        self._services = plan.space.services
-        self._message_id = message_id or uuid7()
-        self._is_answer = message_id is not None
-        self._stream = plan.space.principal, plan.turn.session_id, self._message_id, task_id
+    def __init__(
+        self,
+        space: WorkerSpace,
+        turn: Turn,
+        events: EventWriter,
+        workflow_id: str,
+        task_id: str,
+        agent_id: int,
+        message_id: str | None,
+    ) -> None:
+        is_answer = message_id is not None
+        super().__init__(space, turn, task_id, agent_id, self._publish, message_id or uuid7(), is_answer=is_answer)
+        self._events = events
+        self._workflow_id = workflow_id
         self._began = time.monotonic()
-        self._last_progress = self._last_shared = 0.0
+        self._last_progress = 0.0
         self._held: list[EventData] | None = []  # events before the one that the task has started
 
     def open(self) -> None:
         """Publish the held events: the task has started."""
         held, self._held = self._held or [], None
         for event in held:
-            self._plan.add(event)
+            self._events.add(event)
+
+    def _publish(self, event: EventData) -> None:
+        """Publish an event, or hold it until the task has started."""
+        if self._held is None:
+            self._events.add(event)
+        else:
+            self._held.append(event)
 
     def token(self, text: str) -> None:
-        """Stream a token; share the text so far with other processes, at most every SHOW_OTHERS_SECONDS."""
-        turn, hub = self._plan.turn, self._services.hub
-        hub.write(*self._stream, text, turn.id, is_task=not self._is_answer)
-        now = time.monotonic()
-        if self._services.signals.has_other_processes and now - self._last_shared > SHOW_OTHERS_SECONDS:
-            self._last_shared = now
-            if snapshot := hub.snapshot_of(turn.session_id, self._message_id):
-                self._services.signals.partial_answer(self._plan.space.principal, turn.session_id, snapshot)
+        """Stream a token, and publish that the task writes."""
+        super().token(text)
         self.phase("writing")
-
-    def restart(self) -> None:
-        """Discard the streamed tokens."""
-        self._services.hub.restart(*self._stream, self._plan.turn.id, is_task=not self._is_answer)
 
     def phase(self, name: str) -> None:
         """Publish the current phase, at most every PROGRESS_SECONDS."""
         now = time.monotonic()
         if now - self._last_progress >= PROGRESS_SECONDS:
             self._last_progress = now
-            self.note(
-                TaskProgress(
-                    task_id=self.task_id,
-                    state="running",
-                    elapsed_seconds=round(now - self._began, 1),
-                    phase=name,
-                    workflow_id=self._plan.workflow_id,
-                )
-            )
-
-    def _publish(self, event: EventData) -> None:
-        """Publish an event, or hold it until the task has started."""
-        if self._held is None:
-            self._plan.add(event)
-        else:
-            self._held.append(event)
+            self.note(task_progress(self._workflow_id, self.task_id, name, now - self._began))
 
     def end(self) -> None:
         """End the stream of a task, whose text is stored or obsolete; the stream of an answer ends with its turn."""
         if not self._is_answer:
-            self._services.hub.end(self._plan.turn.session_id, self._message_id)
+            self._services.hub.end(self._turn.session_id, self._message_id)
 
 
 class TaskBoard:
@@ -212,16 +169,18 @@ class TaskBoard:
     def __init__(self, tasks: Sequence[WorkflowTask], spending: Spending) -> None:
         self.spending = spending
         self._tasks = {task.id: task for task in tasks}
-        self._progress = Progress(TaskGraph.of(tasks))
-        self._ready: list[str] = []
+        self._graph = TaskGraph.of(tasks)
+        self._done = {task.id for task in tasks if task.status is TaskStatus.COMPLETED}  # their results are stored
+        self._taken = {task.id for task in tasks if task.status is TaskStatus.WAITING}
         self._budget_when_resumed: dict[str, tuple[int, int, int]] = {}  # limit, spent and ended tasks, by task
 
     def __getitem__(self, task_id: str) -> WorkflowTask:
         return self._tasks[task_id]
 
-    def put(self, task: WorkflowTask) -> None:
-        """Replace a task."""
-        self._tasks[task.id] = task
+    def change(self, task_id: str, **values: Any) -> WorkflowTask:
+        """Change a task and return it."""
+        self._tasks[task_id] = replace(self._tasks[task_id], **values)
+        return self._tasks[task_id]
 
     @property
     def all(self) -> list[WorkflowTask]:
@@ -236,29 +195,24 @@ class TaskBoard:
     @property
     def waiting_for_budget(self) -> list[WorkflowTask]:
         """The tasks that wait because their next call may cost more than is left, not because of an approval."""
-        return [task for task in self.waiting if not (task.parked and task.parked.approval_id)]
+        return [task for task in self.waiting if not task.approval_id]
 
     @property
     def is_single(self) -> bool:
         """Whether there is one task, whose result is the answer."""
         return len(self._tasks) == 1
 
-    def go_on(self) -> None:
-        """Collect the tasks that have become ready, past those that have ended."""
-        while ready := self._progress.ready():
-            for task_id in ready:
-                task = self._tasks[task_id]
-                if task.status is TaskStatus.COMPLETED:
-                    self._progress.done(task_id)
-                elif task.status.is_terminal:
-                    self._progress.failed(task_id)
-                elif task.status is not TaskStatus.WAITING:
-                    self._ready.append(task_id)
-
     def take_ready(self) -> list[WorkflowTask]:
-        """Return the tasks that have become ready since the last call."""
-        ready, self._ready = self._ready, []
-        return [self._tasks[task_id] for task_id in ready]
+        """Return the tasks that can start and were not returned before, also those that a killed process ran."""
+        ready = [
+            task
+            for task in self._tasks.values()
+            if task.status in (TaskStatus.PENDING, TaskStatus.RUNNING)
+            and task.id not in self._taken
+            and self._done.issuperset(task.depends_on)
+        ]
+        self._taken.update(task.id for task in ready)
+        return ready
 
     def begin(self, task_id: str, *, goes_on: bool) -> WorkflowTask | None:
         """Mark a task that has its slot as running and return it; None if it was stopped meanwhile.
@@ -268,15 +222,8 @@ class TaskBoard:
         task = self._tasks[task_id]
         if task.status.is_terminal:
             return None
-        running = replace(
-            task,
-            status=TaskStatus.RUNNING,
-            attempts=task.attempts + (not goes_on),
-            parked=None,
-            started_at=task.started_at or datetime.now(UTC),
-        )
-        self._tasks[task_id] = running
-        return running
+        attempts, started_at = task.attempts + (not goes_on), task.started_at or datetime.now(UTC)
+        return self.change(task_id, status=TaskStatus.RUNNING, attempts=attempts, parked=None, started_at=started_at)
 
     def affordable(self, budget: Budget) -> list[WorkflowTask]:
         """Return the tasks that wait for budget and can be resumed with what is left of it.
@@ -295,12 +242,9 @@ class TaskBoard:
 
     def stop(self, code: str, error: str) -> Iterator[WorkflowTask]:
         """Cancel the tasks that don't run, one by one; those that run, or start meanwhile, may finish."""
-        self._ready.clear()
         for task_id in self._tasks:
-            task = self._tasks[task_id]
-            if task.status in (TaskStatus.PENDING, TaskStatus.WAITING):
-                self._tasks[task_id] = replace(task, status=TaskStatus.CANCELLED, error_code=code, error=error)
-                yield self._tasks[task_id]
+            if self._tasks[task_id].status in (TaskStatus.PENDING, TaskStatus.WAITING):
+                yield self.change(task_id, status=TaskStatus.CANCELLED, error_code=code, error=error)
 
     def count(self, task_id: str, usage: Usage) -> None:
         """Add the usage of an attempt to the task and to the workflow."""
@@ -309,39 +253,33 @@ class TaskBoard:
         task = self._tasks[task_id]
         self.spending.add(usage, task.agent_id, task.agent)
         total = plus(Usage(**task.usage) if task.usage else Usage(usage.model), usage)
-        self._tasks[task_id] = replace(task, usage=asdict(total), cost_micros=micros_or_none(total.cost_usd))
+        self.change(task_id, usage=asdict(total), cost_micros=micros_or_none(total.cost_usd))
 
     def end(
         self, task_id: str, result: ExecutionResult, seconds: float | None = None
-    ) -> tuple[WorkflowTask, tuple[str, ...], list[EventData]]:
+    ) -> tuple[WorkflowTask, list[str], list[EventData]]:
         """End a task; return it, the ids of the dependants that are aborted with it, and the events of all of them.
 
         The dependants of a completed task become ready when `done` is called.
         """
         self.count(task_id, result.usage)
-        task = replace(self._tasks[task_id], seconds=seconds)
-        aborted: tuple[str, ...] = ()
-        events: list[EventData]
         if result.success:
             text = storable(result.response)
-            task = replace(task, status=TaskStatus.COMPLETED, result=text, error=None, error_code=None)
-            events = [TaskCompleted(task_id=task_id, result=text, duration=round(result.seconds, 3))]
-        else:
-            status = TaskStatus.TIMEOUT if result.error_type is ErrorType.TIMEOUT else TaskStatus.FAILED
-            code, error = result.error_code or "agent_failed", storable(result.error or "The agent failed.")
-            task = replace(task, status=status, error_code=code, error=error)
-            dependants = self._progress.failed(task_id)
-            aborted = tuple(name for name in dependants if not self._tasks[name].status.is_terminal)
-            events = [TaskFailed(task_id=task_id, code=code, error=error), *self._abort(aborted, no_result(task_id))]
-        self._tasks[task_id] = task
+            end = {"status": TaskStatus.COMPLETED, "result": text, "error": None, "error_code": None}
+            task = self.change(task_id, seconds=seconds, **end)
+            return task, [], [TaskCompleted(task_id=task_id, result=text, duration=round(result.seconds, 3))]
+        status = TaskStatus.TIMEOUT if result.error_type is ErrorType.TIMEOUT else TaskStatus.FAILED
+        code, error = result.error_code or "agent_failed", storable(result.error or "The agent failed.")
+        task = self.change(task_id, seconds=seconds, status=status, error_code=code, error=error)
+        events: list[EventData] = [TaskFailed(task_id=task_id, code=code, error=error)]
+        dependants = self._graph.dependants(task_id)
+        aborted = [other for other in self._tasks if other in dependants and not self._tasks[other].status.is_terminal]
+        abort = {"error_code": DEPENDENCY_FAILED, "error": no_result(task_id)}
+        for dependant in aborted:
+            self.change(dependant, status=TaskStatus.ABORTED, **abort)
+            events.append(TaskFailed(task_id=dependant, code=abort["error_code"], error=abort["error"]))
         return task, aborted, events
 
     def done(self, task_id: str) -> None:
         """Make the dependants of a completed task ready: its result is stored."""
-        self._progress.done(task_id)
-
-    def _abort(self, task_ids: Sequence[str], error: str) -> list[EventData]:
-        for task_id in task_ids:
-            task = self._tasks[task_id]
-            self.put(replace(task, status=TaskStatus.ABORTED, error_code=DEPENDENCY_FAILED, error=error))
-        return [TaskFailed(task_id=task_id, code=DEPENDENCY_FAILED, error=error) for task_id in task_ids]
+        self._done.add(task_id)

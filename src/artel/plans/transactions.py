@@ -28,7 +28,7 @@ from artel.events.session_log import SessionLog
 from artel.ids import uuid7
 from artel.plans.plan import OPEN, OPEN_TASKS, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.pricing import PlanEstimate, PlanLimits
-from artel.plans.proposal import Proposal, approval_of, plan_created, plan_request, task_rows
+from artel.plans.proposal import PricedPlan, plan_approval, plan_created, plan_request, task_rows
 from artel.plans.repository import PlanCacheRepository, TaskRepository, WorkflowRepository
 from artel.projects.transactions import get_project, project_settings
 from artel.sessions.message_repository import StoredMessage
@@ -55,22 +55,24 @@ class PlanContext:
     agents: list[Agent]
     limits: PlanLimits
     decision: Approval | None  # the last approval of the plan or its budget, whatever its status
+    revisions: int  # how often the user was shown a plan in this turn
+    unapproved_micros: int  # cost of the session's plans that the user was not asked about
     month: Month | None  # the monthly budgets, if there are any
 
 
-def add_workflow(tx: Tx, turn: Turn, workflow_id: str, request: str) -> None:
-    """Store the workflow of a turn, in the transaction that accepts its message."""
-    WorkflowRepository(tx).add(
-        Workflow(
-            id=workflow_id,
-            project_id=turn.project_id,
-            session_id=turn.session_id,
-            turn_id=turn.id,
-            status=WorkflowStatus.PLANNING,
-            request=request,
-            created_at=turn.created_at,
-        )
+def add_workflow(tx: Tx, turn: Turn, workflow_id: str, request: str) -> Workflow:
+    """Store and return the workflow of a turn, in the transaction that accepts its message."""
+    workflow = Workflow(
+        id=workflow_id,
+        project_id=turn.project_id,
+        session_id=turn.session_id,
+        turn_id=turn.id,
+        status=WorkflowStatus.PLANNING,
+        request=request,
+        created_at=turn.created_at,
     )
+    WorkflowRepository(tx).add(workflow)
+    return workflow
 
 
 @kill_points.transaction("plan.begin")
@@ -80,12 +82,9 @@ def begin(tx: Tx, turn: Turn, history: int, default_user_micros: int | None = No
     rows = WorkflowRepository(tx)
     workflow = rows.of_turn(turn.id)
     if workflow is None:  # an older version has accepted it
-        add_workflow(tx, turn, uuid7(), started.messages[-1].content if started.messages else "")
-        workflow = rows.of_turn(turn.id)
-    if workflow is None:
-        raise WorkflowNotFound("Workflow not found")
+        workflow = add_workflow(tx, turn, uuid7(), started.messages[-1].content if started.messages else "")
     if workflow.status is WorkflowStatus.PLANNING:
-        SessionLog(tx, turn.session_id, 1).write(turn.id, planning(workflow, turn.id))
+        SessionLog(tx, turn.session_id, 1).write(turn.id, task_progress(workflow.id, turn.id, "planning"))
     approvals = ApprovalRepository(tx).of_turn(turn.id, *ApprovalStatus)
     return PlanContext(
         workflow=workflow,
@@ -94,15 +93,16 @@ def begin(tx: Tx, turn: Turn, history: int, default_user_micros: int | None = No
         agents=list(get_project(tx.connection, tx.principal, turn.project_id).team),
         limits=PlanLimits.of(project_settings(tx.connection, tx.principal, turn.project_id)),
         decision=next((approval for approval in reversed(approvals) if approval.kind != "tool"), None),
+        revisions=sum(approval.kind == "plan" for approval in approvals),
+        unapproved_micros=rows.unapproved_micros(turn.session_id),
         month=started.month,
     )
 
 
-def planning(workflow: Workflow, turn_id: str) -> TaskProgress:
-    """Return the event that planning has started."""
-    return TaskProgress(
-        task_id=turn_id, state="running", elapsed_seconds=0.0, phase="planning", workflow_id=workflow.id
-    )
+def task_progress(workflow_id: str, task_id: str, phase: str, seconds: float = 0.0) -> TaskProgress:
+    """Return the event that a task runs, or the turn is planned."""
+    ids = {"task_id": task_id, "workflow_id": workflow_id}
+    return TaskProgress(**ids, state="running", elapsed_seconds=round(seconds, 1), phase=phase)
 
 
 def plan_again(tx: Tx, turn: Turn, workflow: Workflow) -> Workflow:
@@ -111,7 +111,7 @@ def plan_again(tx: Tx, turn: Turn, workflow: Workflow) -> Workflow:
     current = _open_workflow(tx, turn, workflow)
     if current.status is not WorkflowStatus.PLANNING:
         WorkflowRepository(tx).move(workflow.id, OPEN, status=WorkflowStatus.PLANNING)
-        log.write(turn.id, planning(workflow, turn.id))
+        log.write(turn.id, task_progress(workflow.id, turn.id, "planning"))
     return replace(current, status=WorkflowStatus.PLANNING)
 
 
@@ -123,17 +123,6 @@ def _open_workflow(tx: Tx, turn: Turn, workflow: Workflow) -> Workflow:
     return current
 
 
-def unapproved_micros(connection: Connection, principal: Principal, session_id: str) -> int:
-    """Return the cost of a session's plans that the user was not asked about."""
-    return WorkflowRepository(connection, principal).unapproved_micros(session_id)
-
-
-def revisions(connection: Connection, principal: Principal, turn_id: str) -> int:
-    """Return how often the user was shown a plan in a turn."""
-    approvals = ApprovalRepository(connection, principal).of_turn(turn_id, *ApprovalStatus)
-    return sum(approval.kind == "plan" for approval in approvals)
-
-
 def cached_plan(connection: Connection, principal: Principal, project_id: int, key: str) -> dict[str, Any] | None:
     """Return the plan that the same request got before, if it has not expired."""
     return PlanCacheRepository(connection, principal).get(project_id, key, CACHE_HOURS)
@@ -141,14 +130,14 @@ def cached_plan(connection: Connection, principal: Principal, project_id: int, k
 
 @kill_points.transaction("plan.store")
 def store_plan(
-    tx: Tx, turn: Turn, workflow: Workflow, proposal: Proposal
+    tx: Tx, turn: Turn, workflow: Workflow, proposal: PricedPlan
 ) -> tuple[Workflow, list[WorkflowTask], Approval | None]:
     """Store a plan; start it, or park the turn until the user approves it. Raise TurnOver if the turn has ended.
 
     A plan that may cost more than is left of the project's month always needs approval; raise BudgetExceeded if
     nothing is left.
     """
-    plan_id, now = uuid7(), datetime.now(UTC)
+    workflow, now = replace(workflow, plan_id=uuid7()), datetime.now(UTC)
     log = SessionLog(tx, turn.session_id, 0)
     if TurnRepository(tx).get(turn.session_id, turn.id).status.is_terminal:
         raise TurnOver
@@ -158,17 +147,19 @@ def store_plan(
     rows.add(tasks)
     spent, unknown = spent_with(workflow, proposal.plan.usage)
     short = shortage(tx, workflow, proposal.estimate.high_micros - spent, must_have_some=True)
-    approval = approval_of(turn, workflow, plan_id, proposal, short) if proposal.asks or short else None
     values: dict[str, Any] = {
-        "plan_id": plan_id,
+        "plan_id": workflow.plan_id,
         "planned_by": proposal.plan.planned_by,
         "estimate": proposal.estimate.to_json(),
         "spent_micros": spent,
         "price_unknown": unknown,
     }
-    events: list[EventData] = [plan_created(plan_id, workflow, proposal)]
-    if approval is not None:
+    events: list[EventData] = [plan_created(workflow, proposal)]
+    approval = None
+    if proposal.asks or short:
         values |= {"status": WorkflowStatus.AWAITING_APPROVAL, "started_at": None}
+        priced = proposal.plan.graph, proposal.estimate, short, proposal.changes
+        approval = plan_approval(turn, workflow, *priced, proposal.seconds)
         ApprovalRepository(tx).add(approval)
         _park_turn(tx, turn, workflow)
         events.append(plan_request(approval))
@@ -180,11 +171,6 @@ def store_plan(
         cache.put(turn.project_id, proposal.cache_key, proposal.plan.to_json(), CACHE_HOURS, MAX_CACHED)
     log.write(turn.id, *events)
     return replace(workflow, **values), tasks, approval
-
-
-def note_planned(tx: Tx, workflow: Workflow, usage: Usage) -> None:
-    """Record the planning cost of a plan that is not stored."""
-    _note_spent(tx, workflow.id, spent_with(workflow, usage))
 
 
 @kill_points.transaction("plan.start")
@@ -234,7 +220,7 @@ def requeue(tx: Tx, turn: Turn, workflow: Workflow, spent: Spent) -> None:
     if not TurnRepository(tx).requeue(turn.session_id, turn.id, _parked(turn, workflow)):
         raise TurnOver
     tx.after_commit(WorkWaiting(turn.project_id))
-    _note_spent(tx, workflow.id, spent)
+    note_spent(tx, workflow.id, spent)
 
 
 @kill_points.transaction("plan.park")
@@ -254,7 +240,7 @@ def park_run(
     if set(waiting) - pending:
         return False
     _park_turn(tx, turn, workflow)
-    _note_spent(tx, workflow.id, spent)
+    note_spent(tx, workflow.id, spent)
     if budget is not None:
         WorkflowRepository(tx).move(workflow.id, OPEN, status=WorkflowStatus.AWAITING_APPROVAL)
         needs = int(budget.arguments["limit_micros"]) - spent[0]
@@ -327,31 +313,28 @@ def start_task(tx: Tx, turn: Turn, task: WorkflowTask, events: Sequence[EventDat
     _change_task(tx, turn, task, values, events)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEnd:
-    """An ended task with its events and memories, and the ids of the tasks that are aborted with it."""
-
-    task: WorkflowTask
-    events: Sequence[EventData]
-    spent: Spent
-    aborted: Sequence[str] = ()
-    memories: Sequence[NewMemory] = ()
-
-
 @kill_points.transaction("task.end")
-def end_task(tx: Tx, turn: Turn, end: TaskEnd) -> None:
-    """Store the end of a task."""
-    now, task = datetime.now(UTC), end.task
+def end_task(
+    tx: Tx,
+    turn: Turn,
+    task: WorkflowTask,
+    events: Sequence[EventData],
+    spent: Spent,
+    aborted: Sequence[str] = (),
+    memories: Sequence[NewMemory] = (),
+) -> None:
+    """Store the end of a task, and which tasks are aborted with it."""
+    now = datetime.now(UTC)
     names = ("status", "usage", "cost_micros", "result", "error_code", "error", "seconds")
     values = {name: getattr(task, name) for name in names} | {"finished_at": now, "parked": None}
-    if not _change_task(tx, turn, task, values, end.events):
+    if not _change_task(tx, turn, task, values, events):
         return
-    _note_spent(tx, task.workflow_id, end.spent)
+    note_spent(tx, task.workflow_id, spent)
     abort = {"status": TaskStatus.ABORTED, "error_code": DEPENDENCY_FAILED, "error": no_result(task.id)}
-    for task_id in end.aborted:
+    for task_id in aborted:
         TaskRepository(tx).move(task.workflow_id, task_id, OPEN_TASKS, **abort, finished_at=now)
-    if end.memories and task.agent_id is not None:
-        remember(tx.connection, tx.principal, turn.project_id, task.agent_id, end.memories)
+    if memories and task.agent_id is not None:
+        remember(tx.connection, tx.principal, turn.project_id, task.agent_id, memories)
         tx.after_commit(MemoriesChanged())
 
 
@@ -363,7 +346,7 @@ def park_task(
     values = {"status": TaskStatus.WAITING, "parked": task.parked, "usage": task.usage, "cost_micros": task.cost_micros}
     if not _change_task(tx, turn, task, values, events):
         return
-    _note_spent(tx, task.workflow_id, spent)
+    note_spent(tx, task.workflow_id, spent)
     if approval is not None:
         ApprovalRepository(tx).add(approval)
 
@@ -386,5 +369,6 @@ def _change_task(
     return True
 
 
-def _note_spent(tx: Tx, workflow_id: str, spent: Spent) -> None:
+def note_spent(tx: Tx, workflow_id: str, spent: Spent) -> None:
+    """Record the cost of an open workflow."""
     WorkflowRepository(tx).move(workflow_id, OPEN, spent_micros=spent[0], price_unknown=spent[1])

@@ -25,7 +25,7 @@ from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, due, required, tool_approval, who_asks
 from artel.runs.event_writer import EventWriter
 from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
-from artel.runs.task_events import TaskEvents
+from artel.runs.task_events import StreamedTask
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.policy import Policy, PolicySettings
 from artel.turns.end import Outcome, end_turn, note_usage
@@ -33,24 +33,18 @@ from artel.turns.transactions import AgentAtWork, TurnOver, start_turn
 from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended
 
-SHOW_OTHERS_SECONDS = 0.1
 
-
-class DirectTurn(TaskEvents):
+class DirectTurn(StreamedTask):
     """One run of one turn, which hears what its loop does."""
 
     def __init__(self, space: WorkerSpace, turn: Turn, agent_id: int, text: str) -> None:
         self._notes = EventWriter(space, turn)
-        super().__init__(turn.id, agent_id, self._notes.add)
-        self._space = space
-        self._services = space.services
-        self._turn = turn
+        message_id = (turn.parked and turn.parked.message_id) or uuid7()
+        super().__init__(space, turn, turn.id, agent_id, self._notes.add, message_id)
         self._text = text
-        self._message_id = (turn.parked and turn.parked.message_id) or uuid7()
         self._tally = Tally("")
         if turn.parked and turn.parked.usage:
             self._tally.usage = Usage(**turn.parked.usage.model_dump())
-        self._shown = 0.0
         self._started = False
 
     async def run(self) -> Ended | None:
@@ -90,19 +84,6 @@ class DirectTurn(TaskEvents):
             await self._note_usage()
             raise
         return await self._finish(agent, result, time.monotonic() - began)
-
-    def token(self, text: str) -> None:
-        """Stream a piece of the answer."""
-        self._services.hub.write(self._space.principal, self._turn.session_id, self._message_id, self._turn.id, text)
-        signals, now = self._services.signals, time.monotonic()
-        if signals.has_other_processes and now - self._shown > SHOW_OTHERS_SECONDS:
-            self._shown = now
-            if written := self._services.hub.snapshot_of(self._turn.session_id, self._message_id):
-                signals.partial_answer(self._space.principal, self._turn.session_id, written)
-
-    def restart(self) -> None:
-        """Stream that the answer begins anew."""
-        self._services.hub.restart(self._space.principal, self._turn.session_id, self._message_id, self._turn.id)
 
     async def _start(self, agent: Agent, at_work: AgentAtWork) -> Start:
         if not self._space.accepts_tasks:

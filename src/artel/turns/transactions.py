@@ -36,7 +36,7 @@ TITLE_CHARACTERS = 60
 # Raises if an agent of a project can't take a message now.
 Gate = Callable[[int, int], None]
 # Stores what else belongs to an accepted turn.
-Also = Callable[[Tx, Turn], None]
+Also = Callable[[Tx, Turn], object]
 
 
 class TurnOver(Exception):
