@@ -502,7 +502,7 @@ LISTING = """
 import json, os, sys
 from pathlib import Path
 from artel.connector.errors import Deadline
-from artel.connector.file_reader import Reader
+from artel.connector.file_reader import FileReader
 from artel.connector.rules import Rules
 from artel.contract.connector import ListCall
 from artel.paths.beneath import Beneath
@@ -511,7 +511,7 @@ if os.geteuid() == 0:
     os.setgid(65534); os.setuid(65534)
 with Beneath(Path(sys.argv[1])) as files:
     call = ListCall(call_id="x", user_id=1, timeout_ms=1, recursive=True)
-    print(Reader(files, Rules(files)).list(call, Deadline(30)).model_dump_json())
+    print(FileReader(files, Rules(files)).list(call, Deadline(30)).model_dump_json())
 """
 
 

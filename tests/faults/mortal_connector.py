@@ -11,7 +11,7 @@ from typing import Any
 from artel import kill_points
 from artel.cli import main as command_line
 from artel.connector import service as serving
-from artel.connector.journal import Entry, Journal
+from artel.connector.journal import Journal, JournalEntry
 
 POINTS = ("making", "temporary", "before_started", "started", "renamed", "before_done", "done", "call.answer")
 
@@ -25,11 +25,11 @@ def passed(name: str) -> None:
 class MortalJournal(Journal):
     """A journal with kill points before and after each record."""
 
-    def record_temporary(self, entry: Entry, temporary: str) -> None:
+    def record_temporary(self, entry: JournalEntry, temporary: str) -> None:
         super().record_temporary(entry, temporary)
         passed("making")
 
-    def record_start(self, entry: Entry, temporary: str | None = None) -> None:
+    def record_start(self, entry: JournalEntry, temporary: str | None = None) -> None:
         passed("before_started")
         super().record_start(entry, temporary)
         passed("started")

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from artel.connector.decisions import Decider, Questions
+from artel.connector.decisions import Decider
 from artel.connector.errors import CallRefused, Deadline
-from artel.connector.file_writer import Writer
+from artel.connector.file_writer import FileWriter
 from artel.connector.grants import Grants
-from artel.connector.idempotency import IdempotentCalls
-from artel.connector.journal import KEPT_SECONDS, Entry, Journal
+from artel.connector.journal import KEPT_SECONDS, IdempotentCalls, Journal, JournalEntry
 from artel.connector.rules import Rules
 from artel.connector.state_folder import StateFolder
 from artel.connector.undo_store import UndoStore
@@ -47,11 +46,11 @@ class CrashPoint:
 class CrashingJournal(Journal):
     crash: CrashPoint
 
-    def record_temporary(self, entry: Entry, temporary: str) -> None:
+    def record_temporary(self, entry: JournalEntry, temporary: str) -> None:
         super().record_temporary(entry, temporary)
         self.crash.reached("made")
 
-    def record_start(self, entry: Entry, temporary: str | None = None) -> None:
+    def record_start(self, entry: JournalEntry, temporary: str | None = None) -> None:
         self.crash.reached("before_started")
         super().record_start(entry, temporary)
         self.crash.reached("started")
@@ -86,8 +85,9 @@ class Process:
         self._stack.callback(journal.close)
         calls, grants = IdempotentCalls(files, journal), Grants(folder / "state" / "grants.json")
         calls.remove_temporary_files()
-        decider = Decider("yes", grants, Questions(), lambda _: None, lambda _: None)
-        self._writer = Writer(state, files, Rules(files), decider, grants, calls, UndoStore(folder / "state" / "undo"))
+        decider = Decider("yes", grants, lambda _: None, lambda _: None)
+        undo_store = UndoStore(folder / "state" / "undo")
+        self._writer = FileWriter(state, files, Rules(files), decider, grants, calls, undo_store)
 
     def write(self, call: WriteCall) -> CallResult:
         try:
@@ -164,8 +164,8 @@ AtMostOnce.TestCase.settings = settings(max_examples=by_depth(50, 200), stateful
 test_call_writes_at_most_once = AtMostOnce.TestCase
 
 
-def entry(number: int) -> Entry:
-    return Entry(f"id-{number}", "what", "path", hashlib.sha256(b"x").hexdigest())
+def entry(number: int) -> JournalEntry:
+    return JournalEntry(f"id-{number}", "what", "path", hashlib.sha256(b"x").hexdigest())
 
 
 def test_journal_drops_entries_after_a_day_and_not_before(tmp_path: Path) -> None:

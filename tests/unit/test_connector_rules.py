@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from artel.connector.audit_log import AuditLog
 from artel.connector.commands import HEAD_BYTES, TAIL_BYTES, NamedCommand, Output
-from artel.connector.decisions import EXPIRE_SECONDS, Answer, Proposal, Questions, Subject
+from artel.connector.decisions import EXPIRE_SECONDS, Decider, ProposedAction, Subject, UserAnswer
 from artel.connector.diffs import MAX_CHARACTERS, diff
 from artel.connector.errors import CallRefused
 from artel.connector.file_search import ExpressionMatcher
@@ -84,63 +84,94 @@ def test_search_is_refused_if_its_process_dies() -> None:
 
 
 class Asker:
-    def __init__(self) -> None:
+    """Proposes to write a file, and asks the user in the terminal."""
+
+    def __init__(self, folder: Path) -> None:
         self.now = 0.0
-        self.questions = Questions(lambda: self.now)
-        self.subject = Subject("write", "a", "1" * 64)
+        self.shown: list[str] = []
+        self.decider = Decider(
+            "terminal",
+            Grants(folder / "grants.json"),
+            lambda question: self.shown.append(question.ask_id),
+            lambda question: self.shown.remove(question.ask_id),
+            lambda: self.now,
+        )
 
-    def ask(self) -> str:
-        return self.questions.ask(Proposal(self.subject, "agent", "diff", None, is_granted=False, old_sha256=""))[
-            0
-        ].ask_id
+    def propose(self, name: str = "a", old_sha256: str = "") -> str | None:
+        """Return the hash that the file must have if the user has allowed to write it; else raise CallRefused."""
+        subject = Subject("write", name, "1" * 64)
+        proposal = ProposedAction(subject, "agent", "diff", None, is_granted=False, old_sha256=old_sha256)
+        return self.decider.decide(proposal, None)
+
+    def ask(self, name: str = "a", old_sha256: str = "") -> str:
+        with pytest.raises(CallRefused) as refused:
+            self.propose(name, old_sha256)
+        assert refused.value.code == "asks"
+        return str(refused.value.more["ask_id"])
 
 
-def test_expired_question_is_asked_again() -> None:
-    asker = Asker()
+def test_expired_question_is_asked_again(tmp_path: Path) -> None:
+    asker = Asker(tmp_path)
     first = asker.ask()
     asker.now = EXPIRE_SECONDS - 1
     assert asker.ask() == first
 
     asker.now = EXPIRE_SECONDS
 
-    assert asker.questions.answer(first, Answer(approved=True)) is None
-    assert asker.questions.take(asker.subject) is None
+    assert asker.decider.answer(first, UserAnswer(approved=True)) is None
+    assert asker.decider.answers() == []
     assert asker.ask() != first
 
 
-def test_answer_is_taken_once_and_expires() -> None:
-    asker = Asker()
-    assert asker.questions.answer(asker.ask(), Answer(approved=True)) is not None
-    assert asker.questions.take(asker.subject) is not None
-    assert asker.questions.take(asker.subject) is None
+def test_answer_is_taken_once_and_expires(tmp_path: Path) -> None:
+    asker = Asker(tmp_path)
+    assert asker.decider.answer(asker.ask(), UserAnswer(approved=True)) is not None
+    assert asker.propose() == ""
 
-    assert asker.questions.answer(asker.ask(), Answer(approved=True)) is not None
+    second = asker.ask()
+    assert asker.decider.answer(second, UserAnswer(approved=True)) is not None
     asker.now = 2 * EXPIRE_SECONDS
-    assert asker.questions.take(asker.subject) is None
+    assert asker.ask() != second
 
 
-def test_first_answer_counts() -> None:
-    asker = Asker()
+def test_first_answer_counts(tmp_path: Path) -> None:
+    asker = Asker(tmp_path)
     ask_id = asker.ask()
 
-    assert asker.questions.answer(ask_id, Answer(approved=False)) is not None
-    assert asker.questions.answer(ask_id, Answer(approved=True)) is None
-    taken = asker.questions.take(asker.subject)
-    assert taken is not None
-    assert taken[1].approved is False
+    assert asker.decider.answer(ask_id, UserAnswer(approved=False)) is not None
+    assert asker.decider.answer(ask_id, UserAnswer(approved=True)) is None
+    with pytest.raises(CallRefused, match="said no"):
+        asker.propose()
 
 
-def _proposal(name: str) -> Proposal:
-    return Proposal(Subject("write", name, ""), "", "", None, is_granted=False)
+def test_question_about_a_file_that_changed_is_replaced(tmp_path: Path) -> None:
+    asker = Asker(tmp_path)
+    first = asker.ask()
+    second = asker.ask(old_sha256="2" * 64)
+
+    assert first != second
+    assert asker.shown == [second]
+    assert asker.decider.answer(first, UserAnswer(approved=True)) is None
 
 
-def test_number_of_open_questions_is_bounded() -> None:
-    questions = Questions()
+def test_withdrawn_question_is_hidden_and_its_answer_dropped(tmp_path: Path) -> None:
+    asker = Asker(tmp_path)
+    asker.decider.settle(asker.ask("a"))
+    answered = asker.ask("b")
+    assert asker.decider.answer(answered, UserAnswer(approved=True)) is not None
+    asker.decider.settle(answered)
+
+    assert asker.shown == [answered]  # the terminal itself stops to show what was answered there
+    assert asker.decider.answers() == []
+
+
+def test_number_of_open_questions_is_bounded(tmp_path: Path) -> None:
+    asker = Asker(tmp_path)
     for number in range(50):
-        questions.ask(_proposal(f"{number}"))
+        asker.ask(f"{number}")
 
     with pytest.raises(CallRefused, match="Too many questions"):
-        questions.ask(_proposal("more"))
+        asker.propose("more")
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode), st.text(max_size=300).map(str.encode))

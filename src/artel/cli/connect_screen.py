@@ -13,14 +13,14 @@ import typer
 
 from artel.cli.output import announcement, one_line, visible
 from artel.cli.questions import diff_lines, discard_typed, parse_answer
-from artel.connector.decisions import MODE_WORDS, Answer
+from artel.connector.decisions import MODE_WORDS, UserAnswer
 from artel.connector.screen import Report, Screen, TakeAnswer
 from artel.text import shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from artel.connector.decisions import Question
+    from artel.connector.decisions import OpenQuestion
     from artel.connector.service import ConnectOptions
 
 CLEAR = "\r\x1b[K"
@@ -59,11 +59,11 @@ class PlainScreen:
         if report.outcome != "asks":
             self._print(_line(report), "" if report.is_ok else "yellow")
 
-    def ask(self, question: "Question") -> None:
+    def ask(self, question: "OpenQuestion") -> None:
         agent = question.proposal.agent or "an agent"
         self._print(f"{agent} wants to {_wanted(question)}: answer in the browser or in `artel chat`")
 
-    def settle(self, question: "Question") -> None:
+    def settle(self, question: "OpenQuestion") -> None:
         """Do nothing: a printed line stays."""
 
     def end(self) -> None:
@@ -81,7 +81,7 @@ class TerminalScreen(PlainScreen):
         super().__init__(about)
         self._asks = asks
         self._console = _console()
-        self._questions: deque[Question] = deque()
+        self._questions: deque[OpenQuestion] = deque()
         self._take: TakeAnswer = lambda *_: False
 
     def begin(self, take: TakeAnswer) -> None:
@@ -90,7 +90,7 @@ class TerminalScreen(PlainScreen):
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._typed)
         self._draw()
 
-    def ask(self, question: "Question") -> None:
+    def ask(self, question: "OpenQuestion") -> None:
         """Queue a question; it is shown when the earlier ones are answered."""
         if not self._asks:
             super().ask(question)
@@ -99,7 +99,7 @@ class TerminalScreen(PlainScreen):
         if len(self._questions) == 1:
             self._show_question()
 
-    def settle(self, question: "Question") -> None:
+    def settle(self, question: "OpenQuestion") -> None:
         """Remove a question that needs no answer any more."""
         if question not in self._questions:
             return
@@ -124,14 +124,14 @@ class TerminalScreen(PlainScreen):
                 self._answer(self._questions[0], line.strip())
         self._draw()
 
-    def _answer(self, question: "Question", line: str) -> None:
+    def _answer(self, question: "OpenQuestion", line: str) -> None:
         can_grant = question.proposal.offer is not None
         answer = parse_answer(line, can_grant=can_grant)
         if answer is None:
             self._print(f"Please answer {'y, s, a or n' if can_grant else 'y or n'} (n REASON says why).")
             return
         self._questions.popleft()
-        if not self._take(question.ask_id, Answer(*answer)):
+        if not self._take(question.ask_id, UserAnswer(*answer)):
             self._print("That was answered elsewhere, or has expired.")
         elif not answer.approved:
             why = f" ({answer.feedback})" if answer.feedback else ""
@@ -198,12 +198,12 @@ def _line(report: Report) -> str:
     return f"{agent} may not {f'{report.method} {name}'.strip()} ({report.outcome}): {report.error}"
 
 
-def _wanted(question: "Question") -> str:
+def _wanted(question: "OpenQuestion") -> str:
     subject = question.proposal.subject
     return f"{subject.kind} {visible(subject.name, keep='')}"
 
 
-def _prompt(question: "Question") -> str:
+def _prompt(question: "OpenQuestion") -> str:
     offer = question.proposal.offer
     more = f" / s(ession) or a(lways): {visible(offer.text, keep='')}" if offer else ""
     return f"{_wanted(question)}? y(es, once){more} / n(o) "

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from artel.connector.grants import Grant, Grants
     from artel.connector.service import ConnectOptions
     from artel.connector.state_folder import StateFolder
-    from artel.connector.undo import Undone
+    from artel.connector.undo import UndoResult
     from artel.connector.undo_store import Change
 
 grants = command_group("Permissions that you gave agents for good, in connected folders.")
@@ -167,7 +167,7 @@ def _find_changes(directory: Path) -> "list[tuple[StateFolder, Change]]":
     return found
 
 
-def _undone(state: "StateFolder", turn: str | None, path: str | None, *, again: bool) -> "list[Undone]":
+def _undone(state: "StateFolder", turn: str | None, path: str | None, *, again: bool) -> "list[UndoResult]":
     from artel.connector.errors import FolderUnsuitable
     from artel.connector.undo import Undo
     from artel.connector.undo_store import UndoStore

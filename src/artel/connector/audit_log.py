@@ -4,6 +4,7 @@ import json
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,7 @@ class AuditLog:
         line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | fields, ensure_ascii=True)
         with self._lock, suppress(OSError):
             if append_private(self._path, f"{line}\n").st_size >= self._max_bytes:
-                self._rotate()
-
-    def _rotate(self) -> None:
-        for number in range(MAX_FILES - 1, 0, -1):
-            newer = self._path if number == 1 else self._rotated(number - 1)
-            with suppress(FileNotFoundError):
-                newer.replace(self._rotated(number))
-
-    def _rotated(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number}")
+                numbered = [self._path.with_name(f"{self._path.name}.{number}") for number in range(1, MAX_FILES)]
+                for newer, older in reversed([*pairwise([self._path, *numbered])]):
+                    with suppress(FileNotFoundError):
+                        newer.replace(older)

@@ -6,18 +6,15 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
 
 from artel import kill_points
 from artel.connector.audit_log import AuditLog
-from artel.connector.commands import Commands
-from artel.connector.errors import CallRefused, Deadline
-from artel.connector.file_reader import Reader
-from artel.connector.file_search import Searcher
-from artel.connector.file_writer import Writer
-from artel.connector.idempotency import failed, fingerprint
+from artel.connector.errors import CallRefused, Deadline, TooLate
+from artel.connector.journal import failed, fingerprint
 from artel.connector.screen import Report
 from artel.contract.connector import (
     ANSWERED,
@@ -50,60 +47,24 @@ class BadFrame(Exception):
         self.response: Message = refusal(request_id, code, message)
 
 
-class Workspace:
-    """Carries out calls for one user; thread-safe."""
-
-    def __init__(self, user_id: int, reader: Reader, searcher: Searcher, writer: Writer, commands: Commands) -> None:
-        self._user_id = user_id
-        self._epoch = 0
-        self._lock = threading.Lock()
-        self._methods: dict[str, Callable[[Any, Deadline], CallResult]] = {
-            "workspace/read": reader.read,
-            "workspace/stat": reader.stat,
-            "workspace/list": reader.list,
-            "workspace/search": searcher.search,
-            "workspace/run": commands.run,
-            **dict.fromkeys(WRITING, writer.carry_out),
-        }
-
-    def carry_out(self, method: str, call: Call, deadline: Deadline) -> CallResult:
-        """Carry out a call and return its result; never raises."""
-        try:
-            deadline.require()
-            self._check(call)
-            return self._methods[method](call, deadline)
-        except CallRefused as refused:
-            more = {name: value for name, value in refused.more.items() if value is not None}
-            return CallResult(success=False, error=refused.message, code=refused.code, **more)
-        except PathError as error:
-            return failed(error)
-        except OSError as error:  # of the connector's own files: journal, undo store
-            return CallResult(success=False, error=f"The connector failed: {error.strerror}", code="failed")
-
-    def _check(self, call: Call) -> None:
-        """Raise CallRefused for a call of another user, or with an outdated fencing token (`epoch`)."""
-        if call.user_id != self._user_id:
-            raise CallRefused("wrong_user", f"User {call.user_id} is not authorized to access this path")
-        with self._lock:
-            if call.epoch < self._epoch:
-                raise CallRefused("old_epoch", "The worker space has moved to another host")
-            self._epoch = call.epoch
-
-
 class Calls:
-    """Runs a bounded number of calls at once, queues a bounded number, and refuses the rest."""
+    """Carries out calls for one user: a bounded number at once, a bounded number queued; the rest is refused."""
 
     def __init__(
         self,
-        workspace: Workspace,
+        user_id: int,
+        methods: dict[str, Callable[[Any, Deadline], CallResult]],
         audit: AuditLog,
         show: Callable[[Report], None],
         settle: Callable[[str], None],
     ) -> None:
-        self._workspace = workspace
+        self._user_id = user_id
+        self._methods = methods
         self._audit = audit
         self._show = show
         self._settle = settle
+        self._epoch = 0
+        self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="call")
         self._running: dict[str, tuple[str, asyncio.Future[CallResult]]] = {}
 
@@ -113,36 +74,28 @@ class Calls:
 
     async def handle(self, frame: str | bytes) -> str | None:
         """Handle a frame and return the response frame; None for a notification."""
+        call_id: str | None = None
         try:
             message = _parse_message(frame)
             if "method" not in message or "id" not in message:
-                self._handle_notification(message)
+                if message.get("method") == ANSWERED:  # all other notifications are ignored
+                    with suppress(ValidationError):
+                        self._settle(Decided.model_validate(message.get("params")).ask_id)
                 return None
             method, call = _parse_call(message)
-        except BadFrame as bad:
-            return self._reject(bad)
-        try:
+            call_id = call.call_id
             result = await self._result(method, call)
             kill_points.reached("call.answer")
-            return _frame(method, answer(call.call_id, result), call.call_id)
+            return _frame(method, answer(call_id, result), call_id)
         except BadFrame as bad:
-            return self._reject(bad)
+            rejected = bad
         except Exception as error:  # noqa: BLE001 - a failed call must not end the connection
-            return self._reject(BadFrame(INTERNAL, f"The connector failed ({type(error).__name__})", call.call_id))
-
-    def _reject(self, bad: BadFrame) -> str:
-        self._audit.add(outcome="bad_frame", error=str(bad)[:200])
-        return json.dumps(bad.response)
-
-    def _handle_notification(self, message: Message) -> None:
-        """Withdraw a question that the user has answered elsewhere; ignore all other notifications."""
-        if message.get("method") == ANSWERED:
-            try:
-                self._settle(Decided.model_validate(message.get("params")).ask_id)
-            except ValidationError:
-                return
+            rejected = BadFrame(INTERNAL, f"The connector failed ({type(error).__name__})", call_id)
+        self._audit.add(outcome="bad_frame", error=str(rejected)[:200])
+        return json.dumps(rejected.response)
 
     async def _result(self, method: str, call: Call) -> CallResult:
+        """Return the result of a call; one that is sent again while it runs is not started again."""
         expected = fingerprint(call)
         actual, running = self._running.get(call.call_id, (expected, None))
         if actual != expected:
@@ -156,21 +109,16 @@ class Calls:
         return await asyncio.shield(running)
 
     async def _run(self, method: str, call: Call) -> CallResult:
+        """Carry out a call on a thread, log and show it, and return its result."""
         started_at, deadline = time.monotonic(), Deadline(call.timeout_ms / 1000)
-        work = self._threads.submit(self._workspace.carry_out, method, call, deadline)
+        work = self._threads.submit(self._carry_out, method, call, deadline)
         done, _ = await asyncio.wait([asyncio.wrap_future(work)], timeout=deadline.left)
         if done:
             result = work.result()
         elif work.cancel() or method not in MUTATING:
-            result = CallResult(success=False, code="too_late", error="There was not enough time. Nothing was changed.")
+            result = _refused(TooLate())
         else:
-            result = CallResult(
-                success=False, code="unknown", error="The call is still running. Retry with the same id."
-            )
-        self._report(method, call, result, time.monotonic() - started_at)
-        return result
-
-    def _report(self, method: str, call: Call, result: CallResult, seconds: float) -> None:
+            result = _refused(CallRefused("unknown", "The call is still running. Retry with the same id."))
         report = Report(
             method.removeprefix("workspace/"),
             _name(call, result),
@@ -188,9 +136,36 @@ class Calls:
             approval_id=call.approval.id if call.approval else None,
             outcome=report.outcome,
             error=result.error,
-            milliseconds=round(seconds * 1000, 1),
+            milliseconds=round((time.monotonic() - started_at) * 1000, 1),
         )
         self._show(report)
+        return result
+
+    def _carry_out(self, method: str, call: Call, deadline: Deadline) -> CallResult:
+        try:
+            deadline.require()
+            self._check(call)
+            return self._methods[method](call, deadline)
+        except CallRefused as refused:
+            return _refused(refused)
+        except PathError as error:
+            return failed(error)
+        except OSError as error:  # of the connector's own files: journal, undo store
+            return CallResult(success=False, error=f"The connector failed: {error.strerror}", code="failed")
+
+    def _check(self, call: Call) -> None:
+        """Raise CallRefused for a call of another user, or with an outdated fencing token (`epoch`)."""
+        if call.user_id != self._user_id:
+            raise CallRefused("wrong_user", f"User {call.user_id} is not authorized to access this path")
+        with self._lock:
+            if call.epoch < self._epoch:
+                raise CallRefused("old_epoch", "The worker space has moved to another host")
+            self._epoch = call.epoch
+
+
+def _refused(refused: CallRefused) -> CallResult:
+    more = {name: value for name, value in refused.more.items() if value is not None}
+    return CallResult(success=False, error=refused.message, code=refused.code, **more)
 
 
 def _parse_message(frame: str | bytes) -> Message:
@@ -212,10 +187,12 @@ def _parse_call(message: Message) -> tuple[str, Call]:
     kind = CALLS.get(method)
     if kind is None:
         raise BadFrame(NO_METHOD, f"There is no method {method[:100]}", request_id)
-    if not _is_encodable(message):
-        raise BadFrame(INVALID_PARAMS, "The call contains a lone surrogate or is nested too deeply", request_id)
     try:
+        json.dumps(message, ensure_ascii=False).encode()
         call = kind.model_validate(message.get("params"))
+    except (UnicodeEncodeError, RecursionError):
+        problem = "The call contains a lone surrogate or is nested too deeply"
+        raise BadFrame(INVALID_PARAMS, problem, request_id) from None
     except ValidationError as invalid:
         first = invalid.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "params"
@@ -223,15 +200,6 @@ def _parse_call(message: Message) -> tuple[str, Call]:
     if call.call_id != request_id:
         raise BadFrame(INVALID_PARAMS, "call_id is not the id of the request", request_id)
     return method, call
-
-
-def _is_encodable(message: Message) -> bool:
-    """Return whether a parsed message can be encoded again: JSON may contain lone surrogates."""
-    try:
-        json.dumps(message, ensure_ascii=False).encode()
-    except (UnicodeEncodeError, RecursionError):
-        return False
-    return True
 
 
 def _name(call: Call, result: CallResult) -> str:

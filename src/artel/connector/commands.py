@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from artel.connector.decisions import Decider, Proposal, Subject
+from artel.connector.decisions import Decider, ProposedAction, Subject
 from artel.connector.errors import CallRefused, Deadline
 from artel.connector.grants import Grant, Grants
-from artel.connector.idempotency import IdempotentCalls
+from artel.connector.journal import IdempotentCalls
 from artel.connector.state_folder import StateFolder
 from artel.contract.connector import CallResult, RunCall
 from artel.errors import ConfigurationInvalid
@@ -118,7 +118,11 @@ class Commands:
                 earlier = self._calls.find_result(call)
                 if earlier is not None:
                     return earlier
-                self._decider.decide(self._proposal(call, command), call.approval)
+                sha256 = hashlib.sha256(command.line.encode()).hexdigest()
+                subject, offer = Subject("run", command.name, sha256, call.turn_id), Grant("run", command.line)
+                is_granted = self._grants.may_run(command.line)
+                proposal = ProposedAction(subject, call.agent, f"$ {command.line}\n", offer, is_granted)
+                self._decider.decide(proposal, call.approval)
                 self._files.stat(".")  # raises if the folder was moved
                 deadline.require()
                 self._calls.record_start(call)
@@ -132,18 +136,13 @@ class Commands:
         for group in list(self._running):
             _kill(group)
 
-    def _proposal(self, call: RunCall, command: NamedCommand) -> Proposal:
-        sha256 = hashlib.sha256(command.line.encode()).hexdigest()
-        subject = Subject("run", command.name, sha256, call.turn_id)
-        shown = f"$ {command.line}\n"
-        return Proposal(subject, call.agent, shown, Grant("run", command.line), self._grants.may_run(command.line))
-
     def _result(self, command: NamedCommand, deadline: Deadline) -> CallResult:
+        passed_on = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command, and no shell
                 command.words,
                 cwd=self._state.workspace,
-                env=_environment(),
+                env=passed_on | {"TERM": "dumb"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -187,11 +186,6 @@ def _read_all(process: subprocess.Popen[bytes], deadline: Deadline) -> Output:
             if output.is_cut and not deadline.left:
                 break
     return output
-
-
-def _environment() -> dict[str, str]:
-    passed_on = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}
-    return passed_on | {"TERM": "dumb"}
 
 
 def _kill(group: int) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from artel.connector.errors import CallRefused, Deadline
 from artel.connector.rules import Rules
 from artel.contract.connector import MAX_CONTENT_BYTES, CallResult, ListCall, ReadCall, StatCall
-from artel.paths.beneath import Beneath, Content, Entry, Rule
+from artel.paths.beneath import Beneath, Content, Entry
 from artel.paths.errors import PathError
 from artel.paths.policy import matches, split_path
 
@@ -16,7 +16,7 @@ MAX_SKIPPED_BYTES = 500_000_000
 SNIFFED_BYTES = 8_000
 
 
-class Reader:
+class FileReader:
     """Carries out calls that read files and folders."""
 
     def __init__(self, files: Beneath, rules: Rules) -> None:
@@ -32,7 +32,12 @@ class Reader:
         if beginning.size > MAX_CONTENT_BYTES:
             return self._part(call, beginning, deadline)
         content = self._files.read(call.path, rule)
-        text = _text(call.path, content)
+        try:
+            text = content.data.decode()
+        except UnicodeDecodeError:
+            raise _binary(call.path, content) from None
+        if "\0" in text:
+            raise _binary(call.path, content)
         lines = text.split("\n")
         total = len(lines) - (not lines[-1])  # a trailing newline does not start another line
         first = max(1, call.first_line or 1)
@@ -76,20 +81,16 @@ class Reader:
         left_out: list[dict[str, str]] = []
         for entry in listing.entries:
             deadline.require()
-            target = self._target(entry, rule)
+            target = entry
+            if entry.type == "link":
+                with suppress(PathError):  # it leads out of the folder, is dangling or not readable
+                    target = self._files.stat(entry.path, rule)
             if target.type in ("file", "directory"):
                 files.append(_fields(target) | {"path": entry.path})
             else:
                 left_out.append({"path": entry.path})
         unreadable = [{"path": path} for path in listing.unread]
         return CallResult(success=True, files=files, is_cut=listing.is_cut, left_out=left_out, unreadable=unreadable)
-
-    def _target(self, entry: Entry, rule: Rule) -> Entry:
-        """Return the target of a link if it is inside the folder and readable; else the entry itself."""
-        if entry.type == "link":
-            with suppress(PathError):
-                return self._files.stat(entry.path, rule)
-        return entry
 
     def _part(self, call: ReadCall, beginning: Content, deadline: Deadline) -> CallResult:
         """Return as many lines as fit, from `first_line` on, of a file that is too big to be read as a whole."""
@@ -140,15 +141,6 @@ def pattern_filter(folder: str, glob: str | None) -> Callable[[Entry], bool]:
 
 def _fields(entry: Entry) -> dict[str, str | int]:
     return {"path": entry.path, "type": entry.type, "size": entry.size, "modified": entry.modified.isoformat()}
-
-
-def _text(path: str, content: Content) -> str:
-    try:
-        if b"\0" not in content.data:
-            return content.data.decode()
-    except UnicodeDecodeError:
-        pass
-    raise _binary(path, content)
 
 
 def _binary(path: str, content: Content) -> CallRefused:

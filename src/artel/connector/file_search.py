@@ -5,9 +5,9 @@ import os
 import subprocess
 import sys
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,40 +36,7 @@ class OutOfTime(Exception):
     """The search reached its time or byte limit."""
 
 
-class Matcher(ABC):
-    """Finds lines in files."""
-
-    def begin(self) -> None:  # noqa: B027
-        """Prepare the search; raise CallRefused if the query is invalid."""
-
-    @abstractmethod
-    def find(self, data: bytes) -> Found:
-        """Return number and text of each line that matches."""
-
-    def stop(self) -> None:  # noqa: B027 - only a search in another process needs it
-        """Stop the search; may be called from another thread."""
-
-    def close(self) -> None:  # noqa: B027
-        """Release all resources."""
-
-
-class TextMatcher(Matcher):
-    """Finds a literal text."""
-
-    def __init__(self, text: str, most: int) -> None:
-        self._bytes = text.encode()
-        self._text = text
-        self._most = most
-
-    def find(self, data: bytes) -> Found:
-        if self._bytes not in data:  # most files: avoids decoding and splitting
-            return []
-        lines = enumerate(data.decode(errors="replace").split("\n"), 1)
-        found = [(number, line[:LINE_CHARACTERS]) for number, line in lines if self._text in line]
-        return found[: self._most]
-
-
-class ExpressionMatcher(Matcher):
+class ExpressionMatcher:
     """Matches a regular expression in a child process, which is killed when the time is over.
 
     Catastrophic backtracking in Python's `re` can take forever and holds the GIL.
@@ -93,6 +60,7 @@ class ExpressionMatcher(Matcher):
             raise CallRefused("failed", f"Not a valid regular expression: {ready['error']}")
 
     def find(self, data: bytes) -> Found:
+        """Return number and text of each line that matches."""
         return [(number, line) for number, line in self._exchange(b"%d\n" % len(data) + data)]
 
     def stop(self) -> None:
@@ -122,13 +90,13 @@ class ExpressionMatcher(Matcher):
         raise CallRefused("failed", "The search for the expression failed; it may need too much memory")
 
 
-class Searcher:
+class FileSearcher:
     """Carries out `workspace/search`."""
 
     def __init__(self, files: Beneath, rules: Rules) -> None:
         self._files = files
         self._rules = rules
-        self._running: set[Matcher] = set()
+        self._running: set[ExpressionMatcher] = set()
         self._is_over = False
 
     def stop(self) -> None:
@@ -147,11 +115,9 @@ class Searcher:
         matches: list[dict[str, str | int]] = []
         searched, reason = 0, "files" if is_cut else None
         try:
-            matcher = ExpressionMatcher(call.query, most, time.left) if call.regex else TextMatcher(call.query, most)
-            with closing(matcher), self._stoppable(matcher):
-                matcher.begin()
+            with self._matching(call, most, time) as find:
                 for path, data in self._contents(entries, self._rules.reading(call, call.path), time):
-                    found = matcher.find(data)
+                    found = find(data)
                     searched += 1
                     matches += [{"path": path, "line": number, "text": text} for number, text in found]
                     if len(matches) >= most:
@@ -164,12 +130,18 @@ class Searcher:
         )
 
     @contextmanager
-    def _stoppable(self, matcher: Matcher) -> Iterator[None]:
-        self._running.add(matcher)
-        try:
-            yield
-        finally:
-            self._running.discard(matcher)
+    def _matching(self, call: SearchCall, most: int, time: Deadline) -> Iterator[Callable[[bytes], Found]]:
+        """Yield the function that finds lines in a file; for an expression it runs in another process meanwhile."""
+        if not call.regex:
+            yield partial(_find_text, call.query, most)
+            return
+        with closing(ExpressionMatcher(call.query, most, time.left)) as matcher:
+            self._running.add(matcher)
+            try:
+                matcher.begin()
+                yield matcher.find
+            finally:
+                self._running.discard(matcher)
 
     def _entries(self, call: SearchCall, deadline: Deadline) -> tuple[list[Entry], bool]:
         """Return the files to search, and whether the list is cut."""
@@ -200,3 +172,11 @@ class Searcher:
             left -= len(data)
             if b"\0" not in data:
                 yield entry.path, data
+
+
+def _find_text(text: str, most: int, data: bytes) -> Found:
+    """Return number and text of each line that contains a text."""
+    if text.encode() not in data:  # most files: avoids decoding and splitting
+        return []
+    lines = enumerate(data.decode(errors="replace").split("\n"), 1)
+    return [(number, line[:LINE_CHARACTERS]) for number, line in lines if text in line][:most]

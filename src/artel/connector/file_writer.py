@@ -4,11 +4,11 @@ import hashlib
 from functools import partial
 from typing import Any
 
-from artel.connector.decisions import Decider, Proposal, Subject
+from artel.connector.decisions import Decider, ProposedAction, Subject
 from artel.connector.diffs import diff
 from artel.connector.errors import CallRefused, Deadline
 from artel.connector.grants import Grant, Grants, glob_for
-from artel.connector.idempotency import IdempotentCalls
+from artel.connector.journal import IdempotentCalls
 from artel.connector.rules import Rules, WriteRule
 from artel.connector.state_folder import StateFolder
 from artel.connector.undo import Undo
@@ -46,7 +46,7 @@ class _Old:
         return "" if self.unseen_bytes is None else lost_for_good(verb, self.unseen_bytes)
 
 
-class Writer:
+class FileWriter:
     """Carries out calls that change files, one at a time."""
 
     def __init__(
@@ -110,9 +110,11 @@ class Writer:
         if old.sha256 == "":
             raise FileMissing(call.path)
         shown = diff(call.path, old.content, b"", old.unseen_bytes)
-        subject = Subject("delete", "/".join(split_path(call.path)), "", call.turn_id)
-        self._confirm(
-            call, Proposal(subject, call.agent, shown.text, None, False, old.sha256, old.lost("delete"), shown.notice)
+        subject, warning = Subject("delete", "/".join(split_path(call.path)), "", call.turn_id), old.lost("delete")
+        self._decide(
+            call,
+            ProposedAction(subject, call.agent, shown.text, None, False, old.sha256, warning, shown.notice),
+            must_confirm=True,
         )
 
         def before_delete(parts: Parts) -> None:
@@ -162,11 +164,14 @@ class Writer:
         old = _Old(self._files, path, rule)
         if old.sha256 == sha256 and not rule.is_protected:
             return self._unchanged(call, sha256, rule)
-        proposal = self._proposal(call, data, sha256, rule, old)
-        if rule.is_protected:  # only an approval for exactly this call counts, no grant and no mode
-            self._confirm(call, proposal)
-        else:
-            _require_shown(call, proposal, self._decider.decide(proposal, call.approval))
+        glob, warning = glob_for(rule.names[-1]), old.lost("replace")
+        shown = diff(path, old.content, data, old.unseen_bytes)
+        offer = Grant("write", glob) if glob is not None and len(rule.names) == 1 and not warning else None
+        subject = Subject("write", "/".join(split_path(path)), sha256, call.turn_id)
+        is_granted = self._grants.may_write(rule.names)
+        proposal = ProposedAction(subject, call.agent, shown.text, offer, is_granted, old.sha256, warning, shown.notice)
+        # For a protected file only an approval for exactly this call counts, no grant and no mode.
+        self._decide(call, proposal, must_confirm=rule.is_protected)
 
         def before_replace(parts: Parts, temporary: str) -> None:
             deadline.require()
@@ -207,33 +212,23 @@ class Writer:
         )
         return self._calls.record_result(call, result)
 
-    def _confirm(self, call: WriteCall | EditCall | DeleteCall, proposal: Proposal) -> None:
-        """Raise FileChanged if the file differs from what the user was shown, at the server or in the terminal."""
-        if call.approval is not None and not call.approval.is_for(proposal.old_sha256, proposal.subject.sha256):
+    def _decide(self, call: WriteCall | EditCall | DeleteCall, proposal: ProposedAction, *, must_confirm: bool) -> None:
+        """Decide a change; raise FileChanged if the file differs from what the user was shown, wherever that was."""
+        if not must_confirm:
+            shown_sha256 = self._decider.decide(proposal, call.approval)
+        elif call.approval is not None and not call.approval.is_for(proposal.old_sha256, proposal.subject.sha256):
             raise FileChanged(call.path)
-        _require_shown(call, proposal, self._decider.confirm(proposal))
-
-    def _proposal(self, call: WriteCall | EditCall, data: bytes, sha256: str, rule: WriteRule, old: _Old) -> Proposal:
-        glob = glob_for(rule.names[-1])
-        warning = old.lost("replace")
-        shown = diff(call.path, old.content, data, old.unseen_bytes)
-        offered = Grant("write", glob) if glob is not None and len(rule.names) == 1 and not warning else None
-        subject = Subject("write", "/".join(split_path(call.path)), sha256, call.turn_id)
-        is_granted = self._grants.may_write(rule.names)
-        return Proposal(subject, call.agent, shown.text, offered, is_granted, old.sha256, warning, shown.notice)
+        else:
+            shown_sha256 = self._decider.confirm(proposal)
+        if shown_sha256 is not None and shown_sha256 != proposal.old_sha256:
+            raise FileChanged(call.path)
 
     def _record_change(self, call: Call, parts: Parts, old: _Old, sha256: str) -> None:
         turn, path = call.turn_id or call.call_id, "/".join(parts)
         self._undo_store.record(turn, path, old.content, sha256, is_kept=old.sha256 is not None, mode=old.mode)
 
 
-def _require_shown(call: WriteCall | EditCall | DeleteCall, proposal: Proposal, shown_sha256: str | None) -> None:
-    """Raise FileChanged if the user was shown another content of the file."""
-    if shown_sha256 is not None and shown_sha256 != proposal.old_sha256:
-        raise FileChanged(call.path)
-
-
-def _undo_proposal(call: UndoCall, changes: list[Change]) -> Proposal:
+def _undo_proposal(call: UndoCall, changes: list[Change]) -> ProposedAction:
     """Return the proposal to undo exactly these changes."""
     shown = "".join(f"{'remove' if change.before == '' else 'put back'} {change.path}\n" for change in changes)
     states = "".join(f"{change.number} {change.before} {change.after}\n" for change in changes)
@@ -241,4 +236,4 @@ def _undo_proposal(call: UndoCall, changes: list[Change]) -> Proposal:
     more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
     name = ", ".join(paths[:MAX_NAMED]) + more
     subject = Subject("undo", name, hashlib.sha256(states.encode()).hexdigest())
-    return Proposal(subject, call.agent, shown, None, is_granted=False)
+    return ProposedAction(subject, call.agent, shown, None, is_granted=False)

@@ -1,24 +1,34 @@
-"""The journal of calls that change files, so that each is carried out at most once.
+"""The journal of calls that change files, so that each is carried out at most once, also across crashes.
 
 An append-only file of JSON lines. A temporary file is recorded before it is created, the start of a call is flushed to
 disk before anything is changed, and its result afterwards. A call that was started and has no result is never retried.
 """
 
 import errno
+import hashlib
 import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from artel.connector.errors import CallRefused
+from artel.contract.connector import Call, CallResult
+from artel.paths.beneath import Beneath
+from artel.paths.errors import FileMissing, PathError
+from artel.paths.policy import Parts
+
 KEPT_SECONDS = 24 * 3600
 MAX_BYTES = 32_000_000
+# Fields that may differ when the same call is sent again.
+_VARIABLE_FIELDS = {"call_id", "epoch", "timeout_ms", "approval", "allowed_paths", "denied_paths"}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """A call that changes something.
 
     `sha256` is the hash of the file after the call, "" if it is deleted, None if the call does not write one file.
@@ -32,7 +42,7 @@ class Entry:
     temporary: str | None = None
     is_started: bool = False
     result: dict[str, Any] | None = None
-    at: float = field(default=0.0)
+    at: float = 0.0
 
 
 class Journal:
@@ -42,7 +52,12 @@ class Journal:
         self._path = path
         self._clock = clock
         self._max_bytes = max_bytes
-        self._entries = {entry.call_id: entry for entry in self._read()}
+        self._entries: dict[str, JournalEntry] = {}
+        with suppress(FileNotFoundError):
+            for line in path.read_bytes().split(b"\n"):
+                with suppress(ValueError, TypeError):  # a crash cut the line off: nothing was changed yet in that case
+                    entry = JournalEntry(**json.loads(line))
+                    self._entries[entry.call_id] = entry
         self._file = -1
         self._size = 0
         self._rewrite()
@@ -50,16 +65,16 @@ class Journal:
     def close(self) -> None:
         os.close(self._file)
 
-    def find(self, call_id: str) -> Entry | None:
+    def find(self, call_id: str) -> JournalEntry | None:
         """Return a call that was started before."""
         entry = self._entries.get(call_id)
         return entry if entry is not None and entry.is_started else None
 
-    def record_temporary(self, entry: Entry, temporary: str) -> None:
+    def record_temporary(self, entry: JournalEntry, temporary: str) -> None:
         """Record a temporary file before it is created; after a crash the next start removes it."""
         self._append(replace(entry, temporary=temporary, at=self._clock()))
 
-    def record_start(self, entry: Entry, temporary: str | None = None) -> None:
+    def record_start(self, entry: JournalEntry, temporary: str | None = None) -> None:
         """Record that a call is about to change something, and flush it to disk."""
         self._append(replace(entry, temporary=temporary, is_started=True, at=self._clock()))
         os.fsync(self._file)
@@ -82,14 +97,7 @@ class Journal:
         }
         self._rewrite()
 
-    def _read(self) -> list[Entry]:
-        try:
-            lines = self._path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return []
-        return [entry for entry in map(_entry, lines) if entry is not None]
-
-    def _append(self, entry: Entry) -> None:
+    def _append(self, entry: JournalEntry) -> None:
         line = _line(entry)
         written = os.write(self._file, line)
         self._size += written
@@ -120,15 +128,91 @@ class Journal:
         self._file, self._size = file, sum(map(len, lines))
 
 
-def _line(entry: Entry) -> bytes:
-    fields = {name: getattr(entry, name) for name in Entry.__slots__}
+def _line(entry: JournalEntry) -> bytes:
+    fields = {name: getattr(entry, name) for name in JournalEntry.__slots__}
     text = json.dumps({name: value for name, value in fields.items() if value is not None})
     return f"\n{text}\n".encode()  # the leading newline ends a line that was cut off when the disk was full
 
 
-def _entry(line: bytes) -> Entry | None:
-    """Parse a line; return None for one that a crash cut off: nothing was changed yet in that case."""
-    try:
-        return Entry(**json.loads(line))
-    except (ValueError, TypeError):
-        return None
+def fingerprint(call: Call) -> str:
+    """Return a hash that differs between two different calls with the same id."""
+    text = type(call).__name__ + call.model_dump_json(exclude=_VARIABLE_FIELDS)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def failed(error: PathError) -> CallResult:
+    """Return the result of a call that failed with an error of a path."""
+    return CallResult.model_validate({"success": False, "error": error.message, "code": error.code})
+
+
+class IdempotentCalls:
+    """Looks up and records calls in the journal; the caller holds the state folder's change lock."""
+
+    def __init__(self, files: Beneath, journal: Journal) -> None:
+        self._files = files
+        self._journal = journal
+
+    def remove_temporary_files(self) -> None:
+        """Remove temporary files that a killed connector left behind."""
+        for path in self._journal.temporary_files():
+            with suppress(PathError):
+                self._files.delete(path)
+        self._journal.forget_temporary_files()
+
+    def find_result(self, call: Call) -> CallResult | None:
+        """Return the result of a call that was carried out before; None if it was never started.
+
+        Raise CallRefused with code `unknown` if it was started and its outcome can't be determined.
+        """
+        entry = self._journal.find(call.call_id)
+        if entry is None:
+            return None
+        if entry.what != fingerprint(call):
+            raise CallRefused("failed", "The id of this call was already used for another call")
+        if entry.result is not None:
+            return CallResult(**entry.result)
+        about: dict[str, Any] = {}
+        try:
+            sha256 = self._files.read(entry.path).sha256
+            found = self._files.stat(entry.path)
+            about = {"size": found.size, "timestamp": found.modified.isoformat()}
+        except FileMissing:
+            sha256 = ""
+        except PathError:
+            sha256 = None
+        if entry.sha256 is None or entry.sha256 != sha256:
+            raise CallRefused("unknown", "It is unknown whether this was done before. Check, then decide.")
+        return self.record_result(call, CallResult(success=True, sha256=sha256, **about))
+
+    def record_temporary(self, call: Call, sha256: str, parts: Parts, temporary: str) -> None:
+        """Record the temporary file of a change before it is created."""
+        self._journal.record_temporary(_entry(call, sha256, parts), _beside(parts, temporary))
+
+    def record_start(
+        self, call: Call, sha256: str | None = None, parts: Parts = (), temporary: str | None = None
+    ) -> None:
+        """Record that a change is made now; `sha256` is the hash of the file after it."""
+        self._journal.record_start(_entry(call, sha256, parts), temporary and _beside(parts, temporary))
+
+    def record_result(self, call: Call, result: CallResult) -> CallResult:
+        """Record and return the result of a call; a full disk is ignored, since the change was made anyway."""
+        with suppress(OSError):
+            self._journal.record_result(call.call_id, result.model_dump(mode="json", exclude_none=True))
+        return result
+
+    def carry_out(self, call: Call, act: Callable[[], CallResult]) -> CallResult:
+        """Run `act` and record its result, also a failure."""
+        try:
+            return self.record_result(call, act())
+        except PathError as error:
+            if self._journal.find(call.call_id):
+                self.record_result(call, failed(error))
+            raise
+
+
+def _entry(call: Call, sha256: str | None, parts: Parts) -> JournalEntry:
+    return JournalEntry(call.call_id, fingerprint(call), "/".join(parts), sha256)
+
+
+def _beside(parts: Parts, name: str) -> str:
+    return "/".join((*parts[:-1], name))

@@ -52,28 +52,6 @@ class Ignored:
         return next((include for include in matched if include is not None), False)
 
 
-class ArtelIgnore:
-    """The user's `.artelignore`, read for every call; while it is invalid all calls are refused."""
-
-    def __init__(self, files: Beneath) -> None:
-        self._files = files
-        self._cached = b"", Ignored(None)
-
-    def now(self) -> Ignored:
-        """Return the current rules; raise CallRefused if they are invalid."""
-        try:
-            text = self._files.read(ARTELIGNORE).data
-        except FileMissing:
-            text = b""
-        except FolderMoved:
-            raise
-        except PathError as error:
-            raise _unusable(error.message) from None
-        if text != self._cached[0]:
-            self._cached = text, Ignored(_parsed(text))
-        return self._cached[1]
-
-
 class GitIgnore:
     """The `.gitignore` files of all folders, for one listing or search; each is read once."""
 
@@ -86,17 +64,15 @@ class GitIgnore:
         if parts[-1] == ".git":
             return True
         for depth in range(len(parts) - 1, -1, -1):
-            spec = self._spec(parts[:depth])
+            folder = parts[:depth]
+            if folder not in self._specs:
+                self._specs[folder] = self._read(folder)
+            spec = self._specs[folder]
             if spec is not None:
                 found = spec.check_file("/".join(parts[depth:]) + ("/" if is_folder else "")).include
                 if found is not None:
                     return found
         return False
-
-    def _spec(self, folder: Parts) -> "GitIgnoreSpec | None":
-        if folder not in self._specs:
-            self._specs[folder] = self._read(folder)
-        return self._specs[folder]
 
     def _read(self, folder: Parts) -> "GitIgnoreSpec | None":
         """Return a folder's rules, without expensive ones: agents may write this file."""
@@ -140,13 +116,15 @@ class WriteRule:
 
 
 class Rules:
+    """The rules of a workspace: `.artelignore`, the project's rules, and the lists of secret and protected files."""
+
     def __init__(self, files: Beneath) -> None:
         self._files = files
-        self._ignore = ArtelIgnore(files)
+        self._cached = b"", Ignored(None)
 
     def reading(self, call: Call, path: str, *, is_folder: bool = False) -> Rule:
         """Return the rule for reading: hidden files are reported as missing, secrets as denied."""
-        ignored, project = self._ignore.now(), _project_rule(call, path)
+        ignored, project = self._ignored(), _project_rule(call, path)
 
         def rule(parts: Parts) -> None:
             if ignored.hides(parts, is_folder=is_folder):
@@ -158,15 +136,15 @@ class Rules:
         return rule
 
     def writing(self, call: Call, path: str, *, is_approved: bool) -> WriteRule:
-        return WriteRule(self._ignore.now(), _project_rule(call, path), path, is_approved=is_approved)
+        return WriteRule(self._ignored(), _project_rule(call, path), path, is_approved=is_approved)
 
     def restoring(self, path: str) -> Rule:
         """Return the rule for undo, without the project's rules: the old content was there before."""
-        return WriteRule(self._ignore.now(), allow_all, path, is_approved=True)
+        return WriteRule(self._ignored(), allow_all, path, is_approved=True)
 
     def hidden(self, deadline: Deadline, *, recursive: bool) -> Hidden:
         """Return the filter of a listing; a recursive one also hides what git ignores."""
-        git, ignored = GitIgnore(self._files), self._ignore.now()
+        git, ignored = GitIgnore(self._files), self._ignored()
 
         def is_hidden(parts: Parts, is_folder: bool) -> bool:
             deadline.require()
@@ -175,6 +153,26 @@ class Rules:
             return recursive and git.hides(parts, is_folder=is_folder)
 
         return is_hidden
+
+    def _ignored(self) -> Ignored:
+        """Return what the user's `.artelignore` hides now; raise CallRefused while it is invalid."""
+        try:
+            text = self._files.read(ARTELIGNORE).data
+        except FileMissing:
+            text = b""
+        except FolderMoved:
+            raise
+        except PathError as error:
+            raise _unusable(error.message) from None
+        if text != self._cached[0]:
+            lines = text.decode(errors="surrogateescape").splitlines()
+            if len(lines) > MAX_LINES or not all(map(_is_simple, lines)):
+                raise _unusable("it has too many lines, or one with too many stars")
+            try:
+                self._cached = text, Ignored(_compiled([_folded(line) for line in lines]))
+            except ValueError as error:
+                raise _unusable(str(error)) from None
+        return self._cached[1]
 
 
 def _project_rule(call: Call, path: str) -> Rule:
@@ -186,16 +184,6 @@ def _project_rule(call: Call, path: str) -> Rule:
             raise DeniedByProject(path)
 
     return rule
-
-
-def _parsed(text: bytes) -> "GitIgnoreSpec":
-    lines = text.decode(errors="surrogateescape").splitlines()
-    if len(lines) > MAX_LINES or not all(map(_is_simple, lines)):
-        raise _unusable("it has too many lines, or one with too many stars")
-    try:
-        return _compiled([_folded(line) for line in lines])
-    except ValueError as error:
-        raise _unusable(str(error)) from None
 
 
 def _compiled(lines: list[str]) -> "GitIgnoreSpec":

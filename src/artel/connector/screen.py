@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from artel.connector.decisions import Answer, Question
+from artel.connector.decisions import OpenQuestion, UserAnswer
 
 # Called with a question's id and the user's answer; returns whether the question was still open.
-TakeAnswer = Callable[[str, Answer], bool]
+TakeAnswer = Callable[[str, UserAnswer], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Screen(Protocol):
     def show(self, report: Report) -> None:
         """Show a call."""
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: OpenQuestion) -> None:
         """Ask the user."""
 
-    def settle(self, question: Question) -> None:
+    def settle(self, question: OpenQuestion) -> None:
         """Stop asking: the question was answered elsewhere or has expired."""
 
     def end(self) -> None:

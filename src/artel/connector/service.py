@@ -7,25 +7,24 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 from artel.connector.audit_log import AuditLog
-from artel.connector.calls import Calls, Workspace
+from artel.connector.calls import WRITING, Calls
 from artel.connector.commands import Commands, NamedCommand
 from artel.connector.connector import Connector
-from artel.connector.decisions import EXPIRE_SECONDS, Answer, Decider, Mode, Question, Questions
-from artel.connector.errors import AlreadyConnected, FolderUnsuitable, OtherConnector
-from artel.connector.file_reader import Reader
-from artel.connector.file_search import Searcher
-from artel.connector.file_writer import Writer
+from artel.connector.decisions import EXPIRE_SECONDS, Decider, Mode, OpenQuestion, UserAnswer
+from artel.connector.errors import AlreadyConnected, Deadline, FolderUnsuitable, OtherConnector
+from artel.connector.file_reader import FileReader
+from artel.connector.file_search import FileSearcher
+from artel.connector.file_writer import FileWriter
 from artel.connector.grants import Grants
-from artel.connector.idempotency import IdempotentCalls
-from artel.connector.journal import Journal
+from artel.connector.journal import IdempotentCalls, Journal
 from artel.connector.rules import Rules
 from artel.connector.screen import Screen
 from artel.connector.state_folder import LEAVE_SIGNAL, STDIN_VARIABLE, StateFolder, parent_pid
 from artel.connector.undo_store import UndoStore
-from artel.contract.connector import CALLS, GUIDANCE, MAX_COMMAND_CHARACTERS, PROTOCOL, Decided, Hello
+from artel.contract.connector import CALLS, GUIDANCE, MAX_COMMAND_CHARACTERS, PROTOCOL, CallResult, Decided, Hello
 from artel.paths.beneath import Beneath
 from artel.paths.errors import PathError
 
@@ -93,57 +92,65 @@ class _Service:
         with state.change_lock():
             idempotent_calls.remove_temporary_files()
         rules, grants = Rules(files), Grants(state.path / "grants.json")
-        self._questions = Questions()
         self._decider = Decider(
             options.mode,
             grants,
-            self._questions,
             show_question=lambda question: self._loop.call_soon_threadsafe(self._ask, question),
             hide_question=lambda question: self._loop.call_soon_threadsafe(screen.settle, question),
         )
         commands = Commands(list(options.commands), state, files, self._decider, grants, idempotent_calls)
         undo_store = UndoStore(state.path / "undo")
-        searcher = Searcher(files, rules)
-        workspace = Workspace(
-            options.user_id,
-            Reader(files, rules),
-            searcher,
-            Writer(state, files, rules, self._decider, grants, idempotent_calls, undo_store),
-            commands,
-        )
-        calls = Calls(workspace, AuditLog(state.path / "audit.jsonl"), screen.show, self._decider.settle)
+        reader, searcher = FileReader(files, rules), FileSearcher(files, rules)
+        writer = FileWriter(state, files, rules, self._decider, grants, idempotent_calls, undo_store)
+        methods: dict[str, Callable[[Any, Deadline], CallResult]] = {
+            "workspace/read": reader.read,
+            "workspace/stat": reader.stat,
+            "workspace/list": reader.list,
+            "workspace/search": searcher.search,
+            "workspace/run": commands.run,
+            **dict.fromkeys(WRITING, writer.carry_out),
+        }
+        audit = AuditLog(state.path / "audit.jsonl")
+        calls = Calls(options.user_id, methods, audit, screen.show, self._decider.settle)
         stack.callback(calls.close)
         stack.callback(commands.stop)
         stack.callback(searcher.stop)
         self._connector = Connector(
-            options.server, options.token, _hello(options, state, files), calls, screen.say, self._undelivered
+            options.server,
+            options.token,
+            _hello(options, state, files),
+            calls,
+            screen.say,
+            undelivered=lambda: [_decided(question, answer) for question, answer in self._decider.answers()],
         )
         self._sending: set[asyncio.Task[None]] = set()
-        self._is_taken_over = False
 
     async def run(self) -> None:
         self._screen.begin(self._take)
         serving = asyncio.ensure_future(self._connector.run())
+        is_taken_over = False
+
+        def leave() -> None:
+            nonlocal is_taken_over
+            is_taken_over = True
+            serving.cancel()
+
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._loop.add_signal_handler(number, serving.cancel)
-        self._loop.add_signal_handler(LEAVE_SIGNAL, self._leave, serving)
+        self._loop.add_signal_handler(LEAVE_SIGNAL, leave)
         if os.environ.get(STDIN_VARIABLE):
             self._loop.add_reader(0, serving.cancel)  # nothing is ever written there: readable means closed
         with suppress(asyncio.CancelledError):
             await serving
-        if self._is_taken_over:
+        if is_taken_over:
             back = "" if parent_pid() is None else " This one comes back when that one ends."
             raise OtherConnector(f"Another `artel connect` has taken over this folder.{back}")
 
-    def _leave(self, serving: "asyncio.Future[NoReturn]") -> None:
-        self._is_taken_over = True
-        serving.cancel()
-
-    def _ask(self, question: Question) -> None:
+    def _ask(self, question: OpenQuestion) -> None:
         self._screen.ask(question)
         self._loop.call_later(EXPIRE_SECONDS, self._screen.settle, question)
 
-    def _take(self, ask_id: str, answer: Answer) -> bool:
+    def _take(self, ask_id: str, answer: UserAnswer) -> bool:
         question = self._decider.answer(ask_id, answer)
         if question is None:
             return False
@@ -151,9 +158,6 @@ class _Service:
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
         return True
-
-    def _undelivered(self) -> list[Decided]:
-        return [_decided(question, answer) for question, answer in self._questions.answers()]
 
 
 def _hello(options: ConnectOptions, state: StateFolder, files: Beneath) -> Hello:
@@ -174,6 +178,6 @@ def _hello(options: ConnectOptions, state: StateFolder, files: Beneath) -> Hello
     )
 
 
-def _decided(question: Question, answer: Answer) -> Decided:
+def _decided(question: OpenQuestion, answer: UserAnswer) -> Decided:
     decision = "approve" if answer.approved else "reject"
     return Decided.model_validate({"ask_id": question.ask_id, "decision": decision, "feedback": answer.feedback})

@@ -44,7 +44,11 @@ class StateFolder:
     def of(cls, server: str, project_id: int, workspace: Path) -> "StateFolder":
         """Return the state of a connector; create it with a new connector id if there is none."""
         workspace = workspace.resolve()
-        _require_apart(workspace)
+        for own_folder in (states_folder().resolve(), config_folder().resolve()):  # agents must not reach these
+            if own_folder.is_relative_to(workspace) or workspace.is_relative_to(own_folder):
+                raise FolderUnsuitable(
+                    f"{workspace} contains Artel's own files ({own_folder}). Connect the folder of a project instead."
+                )
         key = hashlib.sha256(json.dumps([server, project_id, str(workspace)]).encode()).hexdigest()[:24]
         path = states_folder() / key
         state = _read(path)
@@ -171,12 +175,3 @@ def _read(path: Path) -> StateFolder | None:
         return StateFolder(path, about["connector_id"], about["server"], about["project_id"], Path(about["workspace"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _require_apart(workspace: Path) -> None:
-    """Raise FolderUnsuitable if agents could reach Artel's own files through the workspace."""
-    for own_folder in (states_folder().resolve(), config_folder().resolve()):
-        if own_folder.is_relative_to(workspace) or workspace.is_relative_to(own_folder):
-            raise FolderUnsuitable(
-                f"{workspace} contains Artel's own files ({own_folder}). Connect the folder of a project instead."
-            )

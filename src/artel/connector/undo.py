@@ -9,23 +9,23 @@ from artel.connector.undo_store import Change, UndoStore
 from artel.paths.beneath import Beneath, Rule, allow_all
 from artel.paths.errors import FileMissing, PathError
 
-Outcome = Literal["restored", "removed", "changed_since", "not_kept", "failed"]
-OUTCOME_TEXTS: dict[Outcome, str] = {
+UndoOutcome = Literal["restored", "removed", "changed_since", "not_kept", "failed"]
+OUTCOME_TEXTS: dict[UndoOutcome, str] = {
     "restored": "was put back",
     "removed": "was removed",
     "changed_since": "was changed since, and stays",
     "not_kept": "could not be kept, and stays",
 }
-REDO_TEXTS: dict[Outcome, str] = {"restored": "has the agent's text again", "removed": "is deleted again"}
+REDO_TEXTS: dict[UndoOutcome, str] = {"restored": "has the agent's text again", "removed": "is deleted again"}
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class UndoResult:
     """The outcome of an undo or redo for one file."""
 
     path: str
     turn: str
-    outcome: Outcome
+    outcome: UndoOutcome
     error: str | None = None
     is_again: bool = False  # whether it is a redo
 
@@ -43,11 +43,11 @@ class Undo:
         self._store = store
         self._rule = rule
 
-    def undo(self, turn: str | None = None, path: str | None = None, *, again: bool = True) -> list[Undone]:
+    def undo(self, turn: str | None = None, path: str | None = None, *, again: bool = True) -> list[UndoResult]:
         """Undo a turn, the newest change of a file, or the newest turn; return each file's outcome."""
         return self.carry_out(self.find(turn, path, again=again))
 
-    def redo(self, turn: str | None = None, path: str | None = None) -> list[Undone]:
+    def redo(self, turn: str | None = None, path: str | None = None) -> list[UndoResult]:
         """Redo what was undone of a turn, of a file, or of the newest turn; return each file's outcome."""
         undone = [change for change in self._store.changes() if change.is_undone and path in (None, change.path)]
         turn = turn or next((change.turn for change in undone), None)
@@ -64,14 +64,14 @@ class Undo:
         undone = [change for change in changes if change.turn == turn and change.is_undone]
         return undone if again and undone and not any(map(self._is_untouched, to_undo)) else to_undo
 
-    def carry_out(self, changes: list[Change]) -> list[Undone]:
+    def carry_out(self, changes: list[Change]) -> list[UndoResult]:
         """Undo changes, or redo those that are undone; return each file's outcome."""
         undone = []
         for change in changes:
             try:
-                undone.append(Undone(change.path, change.turn, self._swap(change), is_again=change.is_undone))
+                undone.append(UndoResult(change.path, change.turn, self._swap(change), is_again=change.is_undone))
             except PathError as error:
-                undone.append(Undone(change.path, change.turn, "failed", error.message))
+                undone.append(UndoResult(change.path, change.turn, "failed", error.message))
         return undone
 
     def _is_untouched(self, change: Change) -> bool:
@@ -83,7 +83,7 @@ class Undo:
         except PathError:
             return False
 
-    def _swap(self, change: Change) -> Outcome:
+    def _swap(self, change: Change) -> UndoOutcome:
         rule = self._rule(change.path)
         now, mode = None, change.mode
         with suppress(FileMissing):
@@ -95,7 +95,7 @@ class Undo:
         if change.before == "":
             if now is not None:
                 self._files.delete(change.path, rule, if_match=current)
-            outcome: Outcome = "removed"
+            outcome: UndoOutcome = "removed"
         else:
             content = self._store.content(change.before)
             if content is None:
