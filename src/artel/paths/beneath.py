@@ -37,6 +37,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 _CHUNK = 1 << 20
+_TYPES: dict[int, Literal["file", "directory", "link"]]
+_TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 _REASONS = {
     errno.ELOOP: "too many links",
     errno.ENXIO: "not a regular file",
@@ -54,11 +56,6 @@ Hidden = Callable[[Parts, bool], bool]
 
 def allow_all(_parts: Parts) -> None:
     """Allow every path."""
-
-
-def hide_nothing(_parts: Parts, _is_folder: bool) -> bool:
-    """Hide nothing."""
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +122,9 @@ class Beneath:
         self._path = path
         self._limits = limits or Limits()
         self._resolve = resolver or best_resolver()
-        self._new_mode = 0o666 & ~_umask()
+        umask = os.umask(0o077)  # it can only be read by setting it
+        os.umask(umask)
+        self._new_mode = 0o666 & ~umask
         self._root = os.open(path, FOLDER)
         self._identity = _identity(os.fstat(self._root))
 
@@ -143,7 +142,7 @@ class Beneath:
     def read(self, path: str, rule: Rule = allow_all, *, offset: int = 0, most: int | None = None) -> Content:
         """Return a file, or `most` bytes of it from `offset` on."""
         limit = self._limits.file_bytes
-        with _translated_errors(path, ReadDenied, ReadFailed), self._opened(path, READ, rule) as (descriptor, parts):
+        with self._opened(path, READ, rule) as (descriptor, parts):
             about = _regular(os.fstat(descriptor), path, ReadFailed)
             if most is not None:
                 data = _read(descriptor, offset, min(most, limit))
@@ -156,10 +155,7 @@ class Beneath:
 
     def stat(self, path: str, rule: Rule = allow_all) -> Entry:
         """Return type, size and modification time of a path."""
-        with (
-            _translated_errors(path, ReadDenied, ReadFailed),
-            self._opened(path, PATH_ONLY, rule) as (descriptor, parts),
-        ):
+        with self._opened(path, PATH_ONLY, rule) as (descriptor, parts):
             return _entry("/".join(parts) or ".", os.fstat(descriptor))
 
     def list(
@@ -168,11 +164,11 @@ class Beneath:
         rule: Rule = allow_all,
         *,
         recursive: bool = False,
-        hidden: Hidden = hide_nothing,
+        hidden: Hidden = lambda *_: False,
         keep: Callable[[Entry], bool] = lambda _: True,
     ) -> Listing:
         """Return the entries of a folder, by name, without following links."""
-        with _translated_errors(path, ReadDenied, ReadFailed), self._opened(path, FOLDER, rule) as (descriptor, parts):
+        with self._opened(path, FOLDER, rule) as (descriptor, parts):
             walk = _Walk(hidden, self._limits.scanned, recursive=recursive)
             found = list(islice(filter(keep, walk.entries(descriptor, parts)), self._limits.entries + 1))
         most = self._limits.entries
@@ -252,16 +248,18 @@ class Beneath:
 
     @contextmanager
     def _opened(self, path: str, flags: int, rule: Rule) -> Iterator[Opened]:
-        requested = split_path(path)
-        rule(requested)
-        self._require_not_moved()
-        opened = self._resolve(self._root, requested, flags)
-        try:
-            if opened.parts != requested:
-                rule(opened.parts)
-            yield opened
-        finally:
-            os.close(opened.descriptor)
+        """Open a path that exists, to read it."""
+        with _translated_errors(path, ReadDenied, ReadFailed):
+            requested = split_path(path)
+            rule(requested)
+            self._require_not_moved()
+            opened = self._resolve(self._root, requested, flags)
+            try:
+                if opened.parts != requested:
+                    rule(opened.parts)
+                yield opened
+            finally:
+                os.close(opened.descriptor)
 
     @contextmanager
     def _open_target(self, path: str, rule: Rule, *, create_dirs: bool = False) -> Iterator[_Target]:
@@ -271,12 +269,18 @@ class Beneath:
             raise InvalidPath("That is the folder itself, not a file in it")
         rule(requested)
         self._require_not_moved()
-        resolved = self._without_links(requested)
-        if resolved is not None:
-            folder = self._resolve(self._root, resolved[:-1], FOLDER)
-        else:
+        resolved = requested
+        try:
+            opened = self._resolve(self._root, requested, PATH_ONLY)
+        except FileNotFoundError:
             folder = self._open_folder(requested[:-1], create=create_dirs)
-        name = (resolved or requested)[-1]
+        else:
+            os.close(opened.descriptor)
+            resolved = opened.parts
+            if not resolved:
+                raise InvalidPath("That is the folder itself, not a file in it")
+            folder = self._resolve(self._root, resolved[:-1], FOLDER)
+        name = resolved[-1]
         try:
             target = _Target(folder.descriptor, name, (*folder.parts, name))
             if target.parts != requested:
@@ -284,17 +288,6 @@ class Beneath:
             yield target
         finally:
             os.close(folder.descriptor)
-
-    def _without_links(self, requested: Parts) -> Parts | None:
-        """Return a path with all links resolved; None if nothing exists there."""
-        try:
-            opened = self._resolve(self._root, requested, PATH_ONLY)
-        except FileNotFoundError:
-            return None
-        os.close(opened.descriptor)
-        if not opened.parts:
-            raise InvalidPath("That is the folder itself, not a file in it")
-        return opened.parts
 
     def _open_folder(self, parts: Parts, *, create: bool) -> Opened:
         """Open a folder; with `create` make it and its parents if they are missing."""
@@ -371,7 +364,13 @@ class _Walk:
         self.unread: list[str] = []
 
     def entries(self, descriptor: int, parts: Parts) -> Iterator[Entry]:
-        for name in self._names(descriptor):
+        with os.scandir(descriptor) as found:
+            names = [entry.name for entry in islice(found, self._left + 1)]
+        if len(names) > self._left:
+            self.is_cut = True
+            names = names[: self._left]
+        self._left -= len(names)
+        for name in sorted(filter(_is_requestable, names)):
             try:
                 about = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             except FileNotFoundError:
@@ -389,32 +388,17 @@ class _Walk:
             return
         try:
             subfolder = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
-        except OSError as failure:
-            self._add_unread(path, failure)
-            return
-        try:
-            yield from self.entries(subfolder, path)
-        except OSError as failure:  # its names can be read, but not their stat
-            self._add_unread(path, failure)
-        finally:
-            os.close(subfolder)
-
-    def _add_unread(self, path: Parts, failure: OSError) -> None:
-        if failure.errno in (*_ABSENT, errno.ELOOP):  # it was deleted, or replaced by a link
-            return
-        if len(self.unread) < MAX_UNREAD:
-            self.unread.append("/".join(path))
-        else:
-            self.is_cut = True
-
-    def _names(self, descriptor: int) -> list[str]:
-        with os.scandir(descriptor) as found:
-            names = [entry.name for entry in islice(found, self._left + 1)]
-        if len(names) > self._left:
-            self.is_cut = True
-            names = names[: self._left]
-        self._left -= len(names)
-        return sorted(name for name in names if _is_requestable(name))
+            try:
+                yield from self.entries(subfolder, path)
+            finally:
+                os.close(subfolder)
+        except OSError as failure:  # it can't be opened, or its names can be read, but not their stat
+            if failure.errno in (*_ABSENT, errno.ELOOP):  # it was deleted, or replaced by a link
+                return
+            if len(self.unread) < MAX_UNREAD:
+                self.unread.append("/".join(path))
+            else:
+                self.is_cut = True
 
 
 def _is_requestable(name: str) -> bool:
@@ -472,12 +456,7 @@ def _regular(about: os.stat_result, path: str, failed: type[ReadFailed | WriteFa
 
 
 def _entry(path: str, about: os.stat_result) -> Entry:
-    kinds: dict[int, Literal["file", "directory", "link"]] = {
-        stat.S_IFREG: "file",
-        stat.S_IFDIR: "directory",
-        stat.S_IFLNK: "link",
-    }
-    return Entry(path, kinds.get(stat.S_IFMT(about.st_mode), "other"), about.st_size, _modified(about))
+    return Entry(path, _TYPES.get(stat.S_IFMT(about.st_mode), "other"), about.st_size, _modified(about))
 
 
 def _identity(about: os.stat_result) -> tuple[int, int]:
@@ -486,9 +465,3 @@ def _identity(about: os.stat_result) -> tuple[int, int]:
 
 def _modified(about: os.stat_result) -> datetime:
     return datetime.fromtimestamp(about.st_mtime, UTC)
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -127,7 +127,11 @@ def matches(parts: Parts, globs: tuple[str, ...]) -> bool:
     `**` matches any number of folders, also none; a glob without a slash matches a name at any depth.
     """
     names = _folded_all(parts)
-    return any(_glob_matches(names, tuple(_folded(part) for part in _anchored(glob))) for glob in globs)
+    for glob in globs:
+        pattern = _folded_all(tuple(part for part in glob.split("/") if part not in ("", ".")))
+        if _glob_matches(names, pattern if "/" in glob.strip("/") else ("**", *pattern)):
+            return True
+    return False
 
 
 def _refuse_invisible_characters(path: str) -> None:
@@ -197,11 +201,6 @@ def _folded(name: str) -> str:
     """Return a name as the most tolerant file system compares it (case, Unicode composition, NTFS suffixes)."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     return plain.split(":", 1)[0].rstrip(". ") or plain
-
-
-def _anchored(glob: str) -> Parts:
-    parts = tuple(part for part in glob.split("/") if part not in ("", "."))
-    return parts if "/" in glob.strip("/") else ("**", *parts)
 
 
 def _glob_matches(names: Parts, pattern: Parts) -> bool:

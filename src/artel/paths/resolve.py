@@ -10,9 +10,10 @@ import os
 import stat
 import sys
 from collections import deque
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from artel.paths.errors import OutsideWorkspace
 from artel.paths.policy import Parts
@@ -37,11 +38,9 @@ class Opened(NamedTuple):
     parts: Parts
 
 
-class Resolver(Protocol):
-    """Opens a path beneath an open folder."""
-
-    def __call__(self, root: int, parts: Parts, flags: int) -> Opened:
-        """Open an existing path; raise OutsideWorkspace if it leads out, OSError as `os.open` does."""
+# Opens an existing path beneath an open folder, with flags; raises OutsideWorkspace if it leads out, OSError as
+# `os.open` does.
+Resolver = Callable[[int, Parts, int], Opened]
 
 
 @cache
@@ -97,7 +96,10 @@ class _Walker:
         while self._left:
             name = self._left.popleft()
             if name == "..":
-                self._back()
+                if len(self._folders) == 1:
+                    raise OutsideWorkspace
+                os.close(self._folders.pop())
+                self._names.pop()
             elif name not in ("", ".") and not self._follow_link(name):
                 if not self._left:  # O_NOFOLLOW: it may have been replaced by a link meanwhile
                     opened = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folders[-1])
@@ -109,12 +111,6 @@ class _Walker:
     def close(self) -> None:
         for folder in self._folders:
             os.close(folder)
-
-    def _back(self) -> None:
-        if len(self._folders) == 1:
-            raise OutsideWorkspace
-        os.close(self._folders.pop())
-        self._names.pop()
 
     def _follow_link(self, name: str) -> bool:
         """If a name is a link, put its target before the names that are left; return whether it is one."""
