@@ -31,7 +31,7 @@ class ChatUser:
 
     async def session(self) -> str:
         new = NewSession(project_id=self.project_id)
-        return (await self.database.run(create_session, self.user, uuid7(), new, RULES)).session_id
+        return (await self.database.of(self.user).run(create_session, uuid7(), new, RULES)).session_id
 
     def message(self, content: str = "Hello", key: str | None = None) -> NewTurn:
         return NewTurn(uuid7(), uuid7(), content, 1, str(self.agent_id), key)

@@ -18,6 +18,6 @@ async def chat(upgraded_database: Callable[[], str]) -> AsyncIterator[ChatUser]:
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
     await asyncio.to_thread(schema.upgrade, database.engine)
     user = (await database.run(create_account, "ada@example.org", None)).principal
-    project = await database.run(create_project, user, NewProject(name="Chat"), RULES)
+    project = await database.of(user).run(create_project, NewProject(name="Chat"), RULES)
     yield ChatUser(database, user, project.id, project.agents[0].id)
     await database.close()

@@ -87,8 +87,8 @@ async def past(upgraded_database: Callable[[], str]) -> AsyncIterator[Past]:
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"))
     await asyncio.to_thread(schema.upgrade, database.engine)
     user = (await database.run(create_account, "ada@example.org", None)).principal
-    project = await database.run(create_project, user, NewProject(name="Past"), RULES)
-    session = await database.run(create_session, user, uuid7(), NewSession(project_id=project.id), RULES)
+    project = await database.of(user).run(create_project, NewProject(name="Past"), RULES)
+    session = await database.of(user).run(create_session, uuid7(), NewSession(project_id=project.id), RULES)
     yield Past(database, user, project.id, session.session_id, list(project.team)[:2])
     await database.close()
 

@@ -93,7 +93,7 @@ async def payer(upgraded_database: Callable[[], str]) -> AsyncIterator[Payer]:
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
     await asyncio.to_thread(schema.upgrade, database.engine)
     user = (await database.run(create_account, "ada@example.org", None)).principal
-    project = await database.run(create_project, user, NewProject(name="Money"), RULES)
+    project = await database.of(user).run(create_project, NewProject(name="Money"), RULES)
     yield Payer(database, user, project.id, project.agents[0].id)
     await database.close()
 

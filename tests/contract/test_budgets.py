@@ -66,7 +66,7 @@ async def money(upgraded_database: Callable[[], str]) -> AsyncIterator[Money]:
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
     await asyncio.to_thread(schema.upgrade, database.engine)
     user = (await database.run(create_account, "ada@example.org", None)).principal
-    project = await database.run(create_project, user, NewProject(name="Money"), RULES)
+    project = await database.of(user).run(create_project, NewProject(name="Money"), RULES)
     yield Money(database, user, project.id)
     await database.close()
 
@@ -94,7 +94,7 @@ async def test_fifty_concurrent_calls_spend_at_most_the_limit(money: Money) -> N
 
 @pytest.mark.req("SEC-05.2")
 async def test_fifty_concurrent_calls_in_two_projects_stay_within_the_user_budget(money: Money) -> None:
-    other = await money.database.run(create_project, money.user, NewProject(name="Other"), RULES)
+    other = await money.database.of(money.user).run(create_project, NewProject(name="Other"), RULES)
     budgets = [
         await replace(money, project_id=project).budget(100 * DOLLAR, "month")
         for project in (money.project_id, other.id)
@@ -220,7 +220,7 @@ async def test_spent_and_reserved_never_exceed_the_limit(money: Money, seed: int
 async def test_budget_of_another_user_cannot_be_spent(money: Money) -> None:
     plan = await money.budget(DOLLAR)
     stranger = (await money.database.run(create_account, "eve@example.org", None)).principal
-    theirs = await money.database.run(create_project, stranger, NewProject(name="Theirs"), RULES)
+    theirs = await money.database.of(stranger).run(create_project, NewProject(name="Theirs"), RULES)
 
     with pytest.raises(BudgetExceeded):
         await money.database.of(stranger).run(reserve, Reservation(uuid7(), [plan], theirs.id, "turn", 1))

@@ -423,7 +423,7 @@ async def test_foreign_key_ties_an_agent_to_the_user_of_its_project(
     ada = await database.run(create_account, "ada@example.org", None)
     bob = await database.run(create_account, "bob@example.org", None)
     rules = ProjectRules(max_projects=10, max_agents=10, planner_model="gpt-4o")
-    project = await database.run(create_project, ada.principal, NewProject(name="Ada's"), rules)
+    project = await database.of(ada.principal).run(create_project, NewProject(name="Ada's"), rules)
 
     def change_owner(connection: Connection) -> None:
         connection.execute(
@@ -438,19 +438,20 @@ async def test_foreign_key_ties_an_agent_to_the_user_of_its_project(
 
 async def test_concurrent_requests_create_one_default_project(upgraded_database: Callable[[], str]) -> None:
     from artel.auth.accounts import create_account
-    from artel.projects.transactions import ProjectRules, delete_project, ensure_default_project
+    from artel.projects.repository import ProjectRepository
+    from artel.projects.transactions import ProjectRules, ensure_default_project
 
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"))
     schema.upgrade(database.engine)
     ada = (await database.run(create_account, "ada@example.org", None)).principal
     rules = ProjectRules(max_projects=10, max_agents=10, planner_model="gpt-4o")
 
-    made = await asyncio.gather(*(database.run(ensure_default_project, ada, rules) for _ in range(10)))
+    made = await asyncio.gather(*(database.of(ada).run(ensure_default_project, rules) for _ in range(10)))
 
     assert len({project.id for project in made}) == 1
     assert made[0].is_default
-    await database.run(delete_project, ada, made[0].id)
-    assert (await database.run(ensure_default_project, ada, rules)).id > made[0].id
+    await database.of(ada).run(lambda tx: ProjectRepository(tx).remove(made[0].id))
+    assert (await database.of(ada).run(ensure_default_project, rules)).id > made[0].id
     await database.close()
 
 

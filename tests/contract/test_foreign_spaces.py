@@ -24,7 +24,7 @@ async def test_a_stranger_who_asks_first_does_not_spoil_the_owners_space(tmp_pat
             (await container.database.run(create_account, f"{name}@example.org", None)).principal
             for name in ("stranger", "owner")
         ]
-        project = await container.database.run(create_project, owner, NewProject(name="P"), container.project_rules)
+        project = await container.database.of(owner).run(create_project, NewProject(name="P"), container.project_rules)
 
         # Both ask before either is answered, the stranger first.
         refused, space = await asyncio.gather(

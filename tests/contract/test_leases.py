@@ -46,9 +46,8 @@ class Hosts:
         return await self.database.run(leases.acquire_space, host, self.user.user_id, self.project_id)
 
     async def turn(self) -> Turn:
-        session = await self.database.run(
-            create_session, self.user, uuid7(), NewSession(project_id=self.project_id), RULES
-        )
+        new_session = NewSession(project_id=self.project_id)
+        session = await self.database.of(self.user).run(create_session, uuid7(), new_session, RULES)
         new = NewTurn(uuid7(), uuid7(), "Hello", 1, str(self.agent_id))
         return await self.database.of(self.user).run(accept_message, session.session_id, new, lambda *_: None)
 
@@ -62,7 +61,7 @@ async def hosts(upgraded_database: Callable[[], str]) -> AsyncIterator[Hosts]:
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
     await asyncio.to_thread(schema.upgrade, database.engine)
     user = (await database.run(create_account, "ada@example.org", None)).principal
-    project = await database.run(create_project, user, NewProject(name="Chat"), RULES)
+    project = await database.of(user).run(create_project, NewProject(name="Chat"), RULES)
     yield Hosts(database, user, project.id, project.agents[0].id)
     await database.close()
 
@@ -145,7 +144,7 @@ async def test_every_change_of_an_agent_raises_the_version_that_a_turn_begins_wi
         return (await hosts.acquire("first")).config_version
 
     new = NewAgent(name="agent_reviewer", role="reviewer", model="gpt-4", system_prompt="Review.")
-    agent = await hosts.database.run(agents.create_agent, user, project_id, new, 10)
+    agent = await hosts.database.of(user).run(agents.create_agent, project_id, new, 10)
     assert await version() == before + 1
     await hosts.database.of(user).run(
         changes.update_agent, project_id, agent.id, AgentChanges(system_prompt="Be kind.")

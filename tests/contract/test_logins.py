@@ -106,7 +106,7 @@ async def test_token_revoked_after_its_check_creates_nothing(database: Database,
         if ending == "password":
             await database.run(change_password, EMAIL, "new hash")
         else:
-            await database.run(revoke_login, account.user_id, stolen.login_id or "")
+            await database.of(account.principal).run(revoke_login, stolen.login_id or "")
 
     class EndsAfterRead(Login):
         async def authenticate(self, token: str) -> SignedIn:
@@ -117,7 +117,7 @@ async def test_token_revoked_after_its_check_creates_nothing(database: Database,
     with pytest.raises(TokenInvalid):
         await EndsAfterRead(database, passwords, tokens).exchange_token(token, DEVICE, None)
     with pytest.raises(TokenInvalid):
-        await database.run(make_code, account.user_id, checked.expires_at, checked.proof)
+        await database.of(account.principal).run(make_code, checked.expires_at, checked.proof)
 
     assert await database.read(list_logins, account.user_id, 10, 0) == (0, [])
     passwords.close()
@@ -127,7 +127,7 @@ async def test_token_revoked_after_its_check_creates_nothing(database: Database,
 async def test_password_change_revokes_an_uncommitted_login_by_code(database: Database) -> None:
     account = await database.run(create_account, EMAIL, "hash")
     end = datetime.now(UTC) + timedelta(minutes=1)
-    code = await database.run(make_code, account.user_id, end, Proof())
+    code = await database.of(account.principal).run(make_code, end, Proof())
     signed_in, commit = threading.Event(), threading.Event()
 
     def sign_in_slowly(connection: Connection) -> None:
@@ -164,13 +164,13 @@ async def test_ending_a_login_ends_logins_created_from_it(database: Database) ->
         return await login.exchange_token(login.token_of(parent), DEVICE, None)
 
     async def code_of(parent: SignedIn) -> str:
-        return await database.run(make_code, account.user_id, parent.expires_at, parent.proof)
+        return await database.of(account.principal).run(make_code, parent.expires_at, parent.proof)
 
     child = await login.exchange_code(await code_of(first), DEVICE, None)
     grandchild, others_child = await made_from(child), await made_from(other)
     code = await code_of(grandchild)
 
-    await database.run(revoke_login, account.user_id, first.login_id or "")
+    await database.of(account.principal).run(revoke_login, first.login_id or "")
 
     _, live = await database.read(list_logins, account.user_id, 10, 0)
     assert {found.id for found in live} == {other.login_id, others_child.login_id}
@@ -210,7 +210,7 @@ async def test_login_limit_revokes_logins_of_the_largest_group(
         await begin(LoginKind.CLI, "home"),
         await begin(LoginKind.CLI, "inn"),
     ]
-    await database.run(revoke_login, account.user_id, ended.login_id or "")
+    await database.of(account.principal).run(revoke_login, ended.login_id or "")
     script = [await begin(LoginKind.TOKEN, "home") for _ in range(9)]
     assert await live() == ids([*mine, *script])  # the ended login was deleted
 
@@ -234,6 +234,6 @@ async def test_login_limit_revokes_logins_of_the_largest_group(
     # The user is not locked out: they log in from a new network and end all logins created from the token.
     new = await begin(LoginKind.BROWSER, "new")
     assert ids([*mine, script[-1], new]) <= await live()
-    await database.run(revoke_login, account.user_id, mine[2].login_id or "")
+    await database.of(account.principal).run(revoke_login, mine[2].login_id or "")
     assert await live() - ids(script) == ids([*mine[:2], new])
     passwords.close()

@@ -196,7 +196,7 @@ async def database(upgraded_database: Callable[[], str]) -> AsyncIterator[Databa
 
 async def new_world(database: Database) -> World:
     user = (await database.run(create_account, f"{uuid7()}@example.org", None)).principal
-    project = await database.run(create_project, user, NewProject(name="Memory"), RULES)
+    project = await database.of(user).run(create_project, NewProject(name="Memory"), RULES)
     return World(database, user, project.id, [agent.id for agent in project.agents])
 
 

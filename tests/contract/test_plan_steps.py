@@ -65,7 +65,7 @@ async def run(upgraded_database: Callable[[], str]) -> AsyncIterator[Run]:
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"))
     await asyncio.to_thread(schema.upgrade, database.engine)
     user = (await database.run(create_account, "ada@example.org", None)).principal
-    project = await database.run(create_project, user, NewProject(name="Chat"), RULES)
+    project = await database.of(user).run(create_project, NewProject(name="Chat"), RULES)
     agent = project.agents[0]
     chat = ChatUser(database, user, project.id, agent.id)
     session = await chat.session()

@@ -90,7 +90,7 @@ async def processes(upgraded_database: Callable[[], str]) -> AsyncIterator[Calla
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
     await asyncio.to_thread(schema.upgrade, database.engine)
     user = (await database.run(create_account, "ada@example.org", None)).principal
-    project = await database.run(create_project, user, NewProject(name="Files"), RULES)
+    project = await database.of(user).run(create_project, NewProject(name="Files"), RULES)
     yield lambda: Process(database, user, project.id)
     await database.close()
 

@@ -252,7 +252,7 @@ async def test_a_session_without_a_title_is_called_after_its_first_message(
 
 async def test_a_title_that_somebody_gave_stays(chat: ChatUser) -> None:
     new = NewSession(project_id=chat.project_id, title="Mine")
-    session = (await chat.database.run(create_session, chat.user, uuid7(), new, RULES)).session_id
+    session = (await chat.database.of(chat.user).run(create_session, uuid7(), new, RULES)).session_id
     await chat.accept(session, chat.message("Hello"))
 
     assert (await chat.database.read(lambda c: SessionRepository(c, chat.user).get(session))).title == "Mine"

@@ -36,7 +36,7 @@ async def container(tmp_path: Path) -> AsyncIterator[Container]:
 @pytest.fixture
 async def space(container: Container) -> WorkerSpace:
     account = await container.database.run(ensure_local_account)
-    project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
+    project = await container.database.of(account.principal).run(ensure_default_project, container.project_rules)
     assert container.spaces is not None
     return await container.spaces.get(account.principal, project.id)
 

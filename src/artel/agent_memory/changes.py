@@ -11,7 +11,6 @@ from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges
 from artel.db.hints import AgentsChanged, MemoriesChanged, ProjectDeleted
 from artel.db.tx import Tx
-from artel.projects import transactions as projects
 from artel.projects.repository import ProjectRepository
 from artel.vector_index.store import collection_name
 
@@ -22,7 +21,7 @@ def update_agent(tx: Tx, project_id: int, agent_id: int, changes: AgentChanges) 
     if "name" in changes.model_fields_set:
         ProjectRepository(tx).lock(project_id)  # serializes renames
         before = AgentRepository(tx).get(project_id, agent_id).name
-    agent = agents.update_agent(tx.connection, tx.principal, project_id, agent_id, changes)
+    agent = agents.update_agent(tx, project_id, agent_id, changes)
     if before is not None and agent.name != before:
         old, new = (collection_name(tx.principal.user_id, project_id, name) for name in (before, agent.name))
         index_queue.add_chore(tx.connection, "rename", old, new)
@@ -38,7 +37,7 @@ def delete_agent(tx: Tx, project_id: int, agent_id: int, *, archive: bool = Fals
     if archive:
         for member_id, name in family.items():
             memories.archive(tx.connection, tx.principal, project_id, member_id, name)
-    agents.delete_agent(tx.connection, tx.principal, project_id, agent_id)
+    agents.delete_agent(tx, project_id, agent_id)
     _drop_collections(tx.connection, tx.principal, [(project_id, name) for name in family.values()])
     tx.after_commit(MemoriesChanged())
     tx.after_commit(AgentsChanged(project_id, tuple(family)))
@@ -50,7 +49,7 @@ def delete_project(tx: Tx, project_id: int) -> list[int]:
     ProjectRepository(tx).lock(project_id)
     repository = AgentRepository(tx)
     agent_names, agent_ids = repository.names(project_id), repository.ids(project_id)
-    projects.delete_project(tx.connection, tx.principal, project_id)
+    ProjectRepository(tx).remove(project_id)
     _drop_collections(tx.connection, tx.principal, agent_names)
     tx.after_commit(MemoriesChanged())
     tx.after_commit(ProjectDeleted(tx.principal.user_id, project_id))

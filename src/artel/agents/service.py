@@ -25,7 +25,7 @@ class AgentService:
         """Add an agent to the project."""
         self._services.brain.require_allowed(new.model)
         max_agents = self._services.settings.max_agents_per_project
-        agent = await self._services.database.run(agents.create_agent, user, project_id, new, max_agents)
+        agent = await self._services.database.of(user).run(agents.create_agent, project_id, new, max_agents)
         await self._notify_space(user, project_id, "register", agent.id)
         return agent
 

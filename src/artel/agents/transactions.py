@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from artel.agents.repository import AgentRepository, AgentVersionRepository
 from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges, NewAgent, Page
+from artel.db.tx import Tx
 from artel.errors import LimitReached, ToolNotAvailable
 from artel.projects.repository import ProjectRepository
 
@@ -14,16 +15,14 @@ from artel.projects.repository import ProjectRepository
 FUTURE_TOOLS = frozenset({"web_search", "web_fetch"})
 
 
-def create_agent(
-    connection: Connection, principal: Principal, project_id: int, new: NewAgent, max_agents: int
-) -> Agent:
+def create_agent(tx: Tx, project_id: int, new: NewAgent, max_agents: int) -> Agent:
     """Add an agent to the project."""
     _refuse_future_tools(new.tools)
-    ProjectRepository(connection, principal).lock(project_id)
-    repository = AgentRepository(connection, principal)
+    ProjectRepository(tx).lock(project_id)
+    repository = AgentRepository(tx)
     if repository.count(project_id) >= max_agents:
         raise LimitReached(f"A project can have at most {max_agents} agents. Delete one first.")
-    AgentVersionRepository(connection, principal).raise_version(project_id)
+    AgentVersionRepository(tx).raise_version(project_id)
     [agent] = repository.add(project_id, repository.root_id(project_id), [new])
     return agent
 
@@ -48,25 +47,23 @@ def family_of(connection: Connection, principal: Principal, project_id: int, age
     return list(AgentRepository(connection, principal).family(project_id, agent_id))
 
 
-def update_agent(
-    connection: Connection, principal: Principal, project_id: int, agent_id: int, changes: AgentChanges
-) -> Agent:
+def update_agent(tx: Tx, project_id: int, agent_id: int, changes: AgentChanges) -> Agent:
     """Change an agent of the project."""
-    ProjectRepository(connection, principal).get(project_id)
-    repository = AgentRepository(connection, principal)
+    ProjectRepository(tx).get(project_id)
+    repository = AgentRepository(tx)
     if "tools" in changes.model_fields_set:
         _refuse_future_tools(set(changes.tools) - set(repository.get(project_id, agent_id).tools))
     if changes.model_fields_set:
-        AgentVersionRepository(connection, principal).raise_version(project_id)
+        AgentVersionRepository(tx).raise_version(project_id)
         repository.change(project_id, agent_id, changes)
     return repository.get(project_id, agent_id)
 
 
-def delete_agent(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> None:
+def delete_agent(tx: Tx, project_id: int, agent_id: int) -> None:
     """Delete an agent of the project."""
-    ProjectRepository(connection, principal).get(project_id)
-    AgentVersionRepository(connection, principal).raise_version(project_id)
-    AgentRepository(connection, principal).remove(project_id, agent_id)
+    ProjectRepository(tx).get(project_id)
+    AgentVersionRepository(tx).raise_version(project_id)
+    AgentRepository(tx).remove(project_id, agent_id)
 
 
 def _refuse_future_tools(tools: Iterable[str]) -> None:

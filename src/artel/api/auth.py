@@ -75,7 +75,7 @@ async def sign_in_browser(body: BrowserSignIn, request: Request, response: Respo
 @router.post("/codes", status_code=status.HTTP_201_CREATED, responses=documented(401, 403, 503))
 async def create_code(signed_in: CurrentLogin, services: Services) -> SignInCode:
     """Create a one-time code that signs a browser in at `/#code=…`. Earlier codes become invalid."""
-    code = await services.database.run(make_code, signed_in.account.user_id, signed_in.expires_at, signed_in.proof)
+    code = await services.database.of(signed_in.principal).run(make_code, signed_in.expires_at, signed_in.proof)
     return SignInCode(code=code, expires_in=int(CODE_LIFETIME.total_seconds()))
 
 
@@ -113,7 +113,7 @@ async def list_sessions(
 )
 async def end_session(login_id: LoginId, user: CurrentUser, services: Services) -> None:
     """End a login. Streams opened with it end within seconds."""
-    await services.database.run(revoke_login, user.user_id, login_id)
+    await services.database.of(user).run(revoke_login, login_id)
 
 
 @router.get("/me", responses=documented(401, 503))

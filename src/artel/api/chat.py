@@ -169,7 +169,7 @@ async def search(user: CurrentUser, services: Services, q: Words, limit: Limit =
 @sessions_router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
 async def create_session(body: NewSession, user: CurrentUser, services: Services) -> Session:
     """Create a session in a project, by default in your default project."""
-    return await services.database.run(sessions.create_session, user, uuid7(), body, services.project_rules)
+    return await services.database.of(user).run(sessions.create_session, uuid7(), body, services.project_rules)
 
 
 @sessions_router.get("")
@@ -195,7 +195,7 @@ async def fork_session(session_id: SessionId, body: Fork, user: CurrentUser, ser
 @sessions_router.patch("/{session_id}", responses=documented(400, 413))
 async def update_session(session_id: SessionId, body: SessionChanges, user: CurrentUser, services: Services) -> Session:
     """Change the title of a session."""
-    return await services.database.run(sessions.update_session, user, session_id, body)
+    return await services.database.of(user).run(sessions.update_session, session_id, body)
 
 
 @sessions_router.delete("/{session_id}", status_code=status.HTTP_204_NO_CONTENT)

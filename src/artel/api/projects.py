@@ -56,7 +56,7 @@ async def update_project(project_id: ProjectId, body: ProjectChanges, user: Curr
     """Change a project."""
     if "settings" in body.model_fields_set:
         _validate_settings(body.settings)
-    return await services.database.run(projects.update_project, user, project_id, body)
+    return await services.database.of(user).run(projects.update_project, project_id, body)
 
 
 @router.delete("/{project_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(404))

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from artel.auth.principal import Principal
 from artel.db.prepared import Statement
 from artel.db.tables import installation, login_codes, logins, projects, users
+from artel.db.tx import Tx
 from artel.errors import AccountNotFound, EmailTaken
 from artel.settings import RESERVED_ISSUER
 
@@ -102,20 +103,19 @@ def lock_account(connection: Connection, user_id: int) -> Account | None:
     return account_of_row(row) if row else None
 
 
-def set_password_hash(connection: Connection, user_id: int, password_hash: str, *, end_tokens: bool = False) -> None:
-    """Replace the password hash; with `end_tokens` also refuse older tokens that belong to no login."""
-    values: dict[str, Any] = {"password_hash": password_hash} | (
-        {"tokens_since": datetime.now(UTC)} if end_tokens else {}
-    )
-    connection.execute(update(users).where(users.c.id == user_id).values(**values))
+def set_password_hash(tx: Tx, password_hash: str, *, end_tokens: bool = False) -> None:
+    """Replace the user's password hash; with `end_tokens` also refuse older tokens that belong to no login."""
+    changed = update(users).where(users.c.id == tx.principal.user_id).values(password_hash=password_hash)
+    tx.connection.execute(changed.values(tokens_since=datetime.now(UTC)) if end_tokens else changed)
 
 
-def set_limits(connection: Connection, user_id: int, values: Mapping[str, int | None]) -> Account:
-    """Set a user's limits (`monthly_micros`, `storage_bytes`) and return the account."""
+def set_limits(tx: Tx, values: Mapping[str, int | None]) -> Account:
+    """Set the user's limits (`monthly_micros`, `storage_bytes`) and return the account."""
+    user_id = tx.principal.user_id
     if values:
         active = users.c.id == user_id, users.c.deleted_at.is_(None)
-        connection.execute(update(users).where(*active).values(**values))
-    return _required(account_by_id(connection, user_id), str(user_id))
+        tx.connection.execute(update(users).where(*active).values(**values))
+    return find_account(tx.connection, str(user_id))
 
 
 def count_accounts(connection: Connection) -> int:
@@ -126,12 +126,11 @@ def count_accounts(connection: Connection) -> int:
 
 def find_account(connection: Connection, email_or_id: str) -> Account:
     """Return the account with this address or id, or raise AccountNotFound."""
-    found = (
-        account_by_id(connection, int(email_or_id))
-        if email_or_id.isascii() and email_or_id.isdigit()
-        else account_by_email(connection, email_or_id)
-    )
-    return _required(found, email_or_id)
+    is_id = email_or_id.isascii() and email_or_id.isdigit()
+    found = account_by_id(connection, int(email_or_id)) if is_id else account_by_email(connection, email_or_id)
+    if found is None:
+        raise AccountNotFound(f"There is no account {email_or_id}. Run `artel users list` to see all accounts.")
+    return found
 
 
 def delete_account(connection: Connection, email_or_id: str) -> None:
@@ -172,12 +171,6 @@ def _create(connection: Connection, **values: Any) -> Account:
             update(users).where(users.c.id == row.id).values(is_admin=True).returning(*users.c)
         ).one()
     return account_of_row(row)
-
-
-def _required(account: Account | None, name: str) -> Account:
-    if account is None:
-        raise AccountNotFound(f"There is no account {name}. Run `artel users list` to see all accounts.")
-    return account
 
 
 def _active() -> Any:

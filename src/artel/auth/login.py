@@ -35,9 +35,10 @@ from artel.auth.logins import (
 )
 from artel.auth.passwords import Passwords, needs_rehash
 from artel.auth.principal import Principal
-from artel.auth.tokens import ExternalSubject, Tokens
+from artel.auth.tokens import ExternalSubject, LocalSubject, Tokens
 from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_PASSWORD_CHARACTERS, BrowserSignIn
 from artel.db.engine import Database
+from artel.db.tx import Tx
 from artel.errors import (
     ArtelError,
     CredentialsWrong,
@@ -114,9 +115,7 @@ class Login:
     async def log_in(self, email: str, password: str, address: str, device: Device) -> SignedIn:
         """Create a login, or raise CredentialsWrong."""
         if not (_is_possible(email, MAX_EMAIL_CHARACTERS) and _is_possible(password, MAX_PASSWORD_CHARACTERS)):
-            raise CredentialsWrong(
-                WRONG_CREDENTIALS
-            )  # impossible values: skip hashing, whose cost grows with the length
+            raise CredentialsWrong(WRONG_CREDENTIALS)  # no hashing, whose cost grows with the length
         counters = throttle.counters_of(normal_email(email), address)
         # The slot is held from reading the counters to updating them, so that concurrent guesses are all counted.
         async with self._passwords.login_slots.take():
@@ -129,8 +128,8 @@ class Login:
                 raise CredentialsWrong(WRONG_CREDENTIALS)
             new_hash = await self._passwords.hash(password) if needs_rehash(password_hash) else None
             expires_at = self._expiry()
-            counter = counters.account_here
-            login_id = await self._database.run(_log_in, account, new_hash, counter, device, expires_at)
+            database, counter = self._database.of(account.principal), counters.account_here
+            login_id = await database.run(_log_in, account, new_hash, counter, device, expires_at)
         return SignedIn(account, login_id, expires_at)
 
     async def begin(
@@ -138,7 +137,7 @@ class Login:
     ) -> SignedIn:
         """Create a login of an authenticated account that expires at `not_after` at the latest."""
         expires_at = min(self._expiry(), not_after or self._expiry())
-        login_id = await self._database.run(begin_login, account.user_id, device, expires_at, proof)
+        login_id = await self._database.of(account.principal).run(begin_login, device, expires_at, proof)
         return SignedIn(account, login_id, expires_at)
 
     async def sign_in_browser(
@@ -156,7 +155,7 @@ class Login:
         """End a login; raise NoLogin if the token belongs to none."""
         if signed_in.login_id is None:
             raise NoLogin("This token belongs to no login, so it can't be ended. It is valid until it expires.")
-        await self._database.run(revoke_login, signed_in.account.user_id, signed_in.login_id)
+        await self._database.of(signed_in.principal).run(revoke_login, signed_in.login_id)
 
     async def exchange_code(self, code: str, device: Device, replaced: Account | None) -> SignedIn:
         """Create a login from a one-time code; raise OtherAccount if `replaced` is another account."""
@@ -182,29 +181,27 @@ class Login:
                 await self._database.run(throttle.count, counters.all)
                 raise PasswordWrong("The old password is wrong. Nothing was changed.")
             new_hash = await self._passwords.hash(new)
-            await self._database.run(_change_password, signed_in, old_hash, new_hash, counters.account_here)
+            database, counter = self._database.of(signed_in.principal), counters.account_here
+            await database.run(_change_password, signed_in.login_id, old_hash, new_hash, counter)
         log.info("password_changed", user_id=signed_in.account.user_id)
 
     async def authenticate(self, token: str) -> SignedIn:
         """Verify a token and return its account; create the account of a new external subject."""
         subject = await self._tokens.verify(token)
-        account: Account | None
-        login_id = issued_at = None
-        if isinstance(subject, ExternalSubject):
-            account = await self._external_account(subject)
-        elif subject.login_id is not None:
-            login_id = subject.login_id
-            account, is_stale = await self._database.read(signed_in_account, subject.user_id, login_id)
+        expires_at = datetime.fromtimestamp(subject.expires_at, UTC)
+        if isinstance(subject, LocalSubject) and subject.login_id is not None:
+            signed_in, is_stale = await self._database.read(signed_in_account, subject.user_id, subject.login_id)
             if is_stale:
-                await self._record_use(login_id)
+                await self._record_use(signed_in.principal, subject.login_id)
+            return SignedIn(signed_in, subject.login_id, expires_at)
+        if isinstance(subject, LocalSubject):
+            account, issued_at = await self._database.read(account_by_id, subject.user_id), subject.issued_at
         else:
-            account = await self._database.read(account_by_id, subject.user_id)
-            issued_at = subject.issued_at
-            if account:
-                refuse_older_token(account, issued_at)
+            account, issued_at = await self._external_account(subject), None
         if account is None:
             raise TokenInvalid("The account of this token no longer exists.")
-        return SignedIn(account, login_id, datetime.fromtimestamp(subject.expires_at, UTC), issued_at)
+        refuse_older_token(account, issued_at)
+        return SignedIn(account, None, expires_at, issued_at)
 
     def token_of(self, signed_in: SignedIn) -> str:
         """Return a token for a login."""
@@ -213,27 +210,26 @@ class Login:
     def _expiry(self) -> datetime:
         return datetime.now(UTC) + timedelta(seconds=self._tokens.lifetime_seconds)
 
-    async def _record_use(self, login_id: str) -> None:
+    async def _record_use(self, principal: Principal, login_id: str) -> None:
         if login_id in self._recording:
             return
         self._recording.add(login_id)
         try:
-            await self._database.run(record_use, login_id)
+            await self._database.of(principal).run(record_use, login_id)
         except ArtelError as failure:  # the request itself may still succeed
             log.warning("login_use_not_recorded", reason=failure.detail)
         finally:
             self._recording.discard(login_id)
 
     async def _external_account(self, subject: ExternalSubject) -> Account | None:
-        known, account = await self._database.read(account_by_subject, subject.issuer, subject.subject)
-        if known:
-            return account
-        try:
-            account = await self._database.run(create_external_account, subject.issuer, subject.subject, subject.email)
-        except IntegrityError:  # created by a concurrent request
-            _, account = await self._database.read(account_by_subject, subject.issuer, subject.subject)
-            return account
-        log.info("external_account_created", user_id=account.user_id)
+        name = subject.issuer, subject.subject
+        known, account = await self._database.read(account_by_subject, *name)
+        if not known:
+            try:
+                account = await self._database.run(create_external_account, *name, subject.email)
+                log.info("external_account_created", user_id=account.user_id)
+            except IntegrityError:  # created by a concurrent request
+                _, account = await self._database.read(account_by_subject, *name)
         return account
 
 
@@ -268,30 +264,22 @@ def _account_to_try(
 
 
 def _log_in(
-    connection: Connection,
-    account: Account,
-    new_hash: str | None,
-    counter: throttle.Counter,
-    device: Device,
-    expires_at: datetime,
+    tx: Tx, account: Account, new_hash: str | None, counter: throttle.Counter, device: Device, expires_at: datetime
 ) -> str:
     """Create a login unless the password was changed since it was verified; store `new_hash` if given."""
-    locked = lock_account(connection, account.user_id)
+    locked = lock_account(tx.connection, account.user_id)
     if locked is None or locked.password_hash != account.password_hash:
         raise CredentialsWrong(WRONG_CREDENTIALS)
     if new_hash is not None:
-        set_password_hash(connection, account.user_id, new_hash)
-    throttle.forget_failures(connection, counter)
-    return begin_login(connection, account.user_id, device, expires_at)
+        set_password_hash(tx, new_hash)
+    throttle.forget_failures(tx.connection, counter)
+    return begin_login(tx, device, expires_at)
 
 
-def _change_password(
-    connection: Connection, signed_in: SignedIn, old_hash: str, new_hash: str, counter: throttle.Counter
-) -> None:
-    user_id = signed_in.account.user_id
-    locked = lock_account(connection, user_id)
+def _change_password(tx: Tx, login_id: str | None, old_hash: str, new_hash: str, counter: throttle.Counter) -> None:
+    locked = lock_account(tx.connection, tx.principal.user_id)
     if locked is None or locked.password_hash != old_hash:
         raise PasswordWrong("The password was changed by another request. Nothing was changed.")
-    set_password_hash(connection, user_id, new_hash, end_tokens=True)
-    revoke_other_logins(connection, user_id, signed_in.login_id)
-    throttle.forget_failures(connection, counter)
+    set_password_hash(tx, new_hash, end_tokens=True)
+    revoke_other_logins(tx, login_id)
+    throttle.forget_failures(tx.connection, counter)

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, se
 from artel.auth.accounts import Account, account_of_row, find_account, lock_account, set_password_hash
 from artel.db.prepared import Statement
 from artel.db.tables import login_codes, logins, users
+from artel.db.tx import Tx
 from artel.errors import CodeExpired, LoginNotFound, OtherAccount, TokenInvalid, TooManyLogins
 from artel.ids import uuid7
 
@@ -89,17 +90,15 @@ def refuse_older_token(account: Account, issued_at: int | None) -> None:
         raise TokenInvalid("The password was changed. Log in again.")
 
 
-def begin_login(
-    connection: Connection, user_id: int, device: Device, expires_at: datetime, proof: Proof = PASSWORD
-) -> str:
+def begin_login(tx: Tx, device: Device, expires_at: datetime, proof: Proof = PASSWORD) -> str:
     """Store a new login and return its id; at the limit delete an ended login, or one of the largest group."""
-    _lock_proven(connection, user_id, proof)
+    _lock_proven(tx, proof)
     now, login_id = datetime.now(UTC), uuid7()
     label = "".join(character for character in device.label if character.isprintable())[:MAX_LABEL_CHARACTERS]
-    connection.execute(
+    tx.connection.execute(
         insert(logins).values(
             id=login_id,
-            user_id=user_id,
+            user_id=tx.principal.user_id,
             kind=device.kind,
             label=label,
             network=device.network,
@@ -109,7 +108,7 @@ def begin_login(
             parent_id=proof.login_id,
         )
     )
-    _make_room(connection, user_id, login_id)
+    _make_room(tx, login_id)
     return login_id
 
 
@@ -119,14 +118,12 @@ def has_signed_in_from(connection: Connection, user_id: int, network: str) -> bo
     return connection.execute(from_network).first() is not None
 
 
-def record_use(connection: Connection, login_id: str) -> None:
+def record_use(tx: Tx, login_id: str) -> None:
     """Update `last_used_at`, at most once a minute."""
     now = datetime.now(UTC)
-    connection.execute(
-        update(logins)
-        .where(logins.c.id == login_id, logins.c.last_used_at < now - USE_RECORD_INTERVAL)
-        .values(last_used_at=now)
-    )
+    mine = logins.c.user_id == tx.principal.user_id, logins.c.id == login_id
+    is_due = logins.c.last_used_at < now - USE_RECORD_INTERVAL
+    tx.connection.execute(update(logins).where(*mine, is_due).values(last_used_at=now))
 
 
 def list_logins(connection: Connection, user_id: int, limit: int, offset: int) -> tuple[int, list[LiveLogin]]:
@@ -146,36 +143,35 @@ def list_logins(connection: Connection, user_id: int, limit: int, offset: int) -
     ]
 
 
-def revoke_login(connection: Connection, user_id: int, login_id: str) -> None:
+def revoke_login(tx: Tx, login_id: str) -> None:
     """Revoke a login, the logins created from it, and their codes; raise LoginNotFound if it is not live."""
-    lock_account(connection, user_id)  # no login can be created from it concurrently
-    is_live = select(logins.c.id).where(*_live(user_id), logins.c.id == login_id)
-    if connection.execute(is_live).first() is None:
+    lock_account(tx.connection, tx.principal.user_id)  # no login can be created from it concurrently
+    if not _is_live(tx, login_id):
         raise LoginNotFound("Login not found. GET /auth/sessions lists your logins.")
-    _revoke_family(connection, user_id, login_id)
+    _revoke_family(tx, login_id)
 
 
-def revoke_other_logins(connection: Connection, user_id: int, login_id: str | None) -> None:
+def revoke_other_logins(tx: Tx, login_id: str | None) -> None:
     """Revoke all logins of a user except one, and all codes."""
-    connection.execute(
-        update(logins).where(*_live(user_id), logins.c.id != (login_id or "")).values(revoked_at=datetime.now(UTC))
-    )
-    connection.execute(delete(login_codes).where(login_codes.c.user_id == user_id))
+    user_id, now = tx.principal.user_id, datetime.now(UTC)
+    tx.connection.execute(update(logins).where(*_live(user_id), logins.c.id != (login_id or "")).values(revoked_at=now))
+    tx.connection.execute(delete(login_codes).where(login_codes.c.user_id == user_id))
 
 
 def change_password(connection: Connection, email: str, password_hash: str) -> None:
     """Replace the password of the account with this address and revoke all its logins and tokens."""
-    user_id = find_account(connection, email).user_id
-    set_password_hash(connection, user_id, password_hash, end_tokens=True)
-    revoke_other_logins(connection, user_id, None)
+    tx = Tx(connection, find_account(connection, email).principal)
+    set_password_hash(tx, password_hash, end_tokens=True)
+    revoke_other_logins(tx, None)
 
 
-def make_code(connection: Connection, user_id: int, login_expires_at: datetime, proof: Proof) -> str:
+def make_code(tx: Tx, login_expires_at: datetime, proof: Proof) -> str:
     """Create a one-time code for a login that expires at `login_expires_at`; delete the user's earlier codes."""
-    _lock_proven(connection, user_id, proof)
-    now, code = datetime.now(UTC), secrets.token_urlsafe(16)
-    connection.execute(delete(login_codes).where(or_(login_codes.c.expires_at < now, login_codes.c.user_id == user_id)))
-    connection.execute(
+    _lock_proven(tx, proof)
+    now, code, user_id = datetime.now(UTC), secrets.token_urlsafe(16), tx.principal.user_id
+    is_old = or_(login_codes.c.expires_at < now, login_codes.c.user_id == user_id)
+    tx.connection.execute(delete(login_codes).where(is_old))
+    tx.connection.execute(
         insert(login_codes).values(
             code_hash=_hash(code),
             user_id=user_id,
@@ -204,7 +200,8 @@ def sign_in_by_code(
         raise CodeExpired("This link has expired. Run `artel link` to get a new one.")
     refuse_to_replace(replaced, account)
     expires_at = redeemed.login_expires_at
-    return account, begin_login(connection, account.user_id, device, expires_at, Proof(redeemed.login_id)), expires_at
+    login_id = begin_login(Tx(connection, account.principal), device, expires_at, Proof(redeemed.login_id))
+    return account, login_id, expires_at
 
 
 def refuse_to_replace(current: Account | None, account: Account) -> None:
@@ -213,34 +210,35 @@ def refuse_to_replace(current: Account | None, account: Account) -> None:
         raise OtherAccount(f"Sign in as {account.name}? You are signed in as {current.name}.")
 
 
-def _lock_proven(connection: Connection, user_id: int, proof: Proof) -> None:
+def _lock_proven(tx: Tx, proof: Proof) -> None:
     """Lock the account; raise TokenInvalid if the account or the proof is no longer valid."""
-    account = lock_account(connection, user_id)
+    account = lock_account(tx.connection, tx.principal.user_id)
     if account is None:
         raise TokenInvalid("The account of this token no longer exists.")
     if proof.login_id is None:
         refuse_older_token(account, proof.issued_at)
-    elif connection.execute(select(logins.c.id).where(*_live(user_id), logins.c.id == proof.login_id)).first() is None:
+    elif not _is_live(tx, proof.login_id):
         raise TokenInvalid("This login has ended. Log in again.")
 
 
-def _revoke_family(connection: Connection, user_id: int, login_id: str) -> None:
+def _revoke_family(tx: Tx, login_id: str) -> None:
     """Revoke a login and all logins created from it."""
+    user_id, now = tx.principal.user_id, datetime.now(UTC)
     # Terminates even with a cycle: UNION drops rows that were already found.
     family = select(logins.c.id).where(logins.c.user_id == user_id, logins.c.id == login_id).cte(recursive=True)
     children = logins.c.user_id == user_id, logins.c.parent_id == family.c.id
     ids = select(family.union(select(logins.c.id).where(*children)).c.id)
-    connection.execute(update(logins).where(*_live(user_id), logins.c.id.in_(ids)).values(revoked_at=datetime.now(UTC)))
-    connection.execute(delete(login_codes).where(login_codes.c.user_id == user_id, login_codes.c.login_id.in_(ids)))
+    tx.connection.execute(update(logins).where(*_live(user_id), logins.c.id.in_(ids)).values(revoked_at=now))
+    tx.connection.execute(delete(login_codes).where(login_codes.c.user_id == user_id, login_codes.c.login_id.in_(ids)))
 
 
-def _make_room(connection: Connection, user_id: int, new_id: str) -> None:
+def _make_room(tx: Tx, new_id: str) -> None:
     """Enforce MAX_LOGINS: delete the oldest ended login, else revoke the least recently used of the largest group.
 
     A group is the logins created from one login, or the logins of one kind and network. So a script or a stolen token
     that creates many logins revokes only its own; other devices stay signed in.
     """
-    mine = logins.c.user_id == user_id
+    connection, mine = tx.connection, logins.c.user_id == tx.principal.user_id
     excess = connection.execute(select(func.count()).select_from(logins).where(mine)).scalar_one() - MAX_LOGINS
     if excess <= 0:
         return
@@ -263,7 +261,7 @@ def _make_room(connection: Connection, user_id: int, new_id: str) -> None:
             "End some under Account or with `artel sessions revoke`."
         )
     dropped = min(candidates, key=lambda row: (row.last_used_at, row.id)).id
-    _revoke_family(connection, user_id, dropped)
+    _revoke_family(tx, dropped)
     connection.execute(delete(logins).where(mine, logins.c.id == dropped))
 
 
@@ -280,6 +278,11 @@ def _groups(live: Mapping[str, Row[Any]]) -> dict[str, tuple[str, ...]]:
         login_id: (root,) if root != login_id else (live[root].kind, live[root].network)
         for login_id, root in roots.items()
     }
+
+
+def _is_live(tx: Tx, login_id: str) -> bool:
+    live = select(logins.c.id).where(*_live(tx.principal.user_id), logins.c.id == login_id)
+    return tx.connection.execute(live).first() is not None
 
 
 def _live(user_id: int) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ class AccountService:
             values["monthly_micros"] = amount if amount is None else -1 if amount < 0 else micros(amount)
         if "storage_bytes" in changed:
             values["storage_bytes"] = changed["storage_bytes"]
-        account = await self._database.run(_set_limits, user_id, values)
+        account = await self._database.of(Principal(user_id)).run(_set_limits, values)
         self._storage.forget(user_id)
         log.info("user_limits_set", user_id=user_id, by_user_id=administrator.user_id, **values)
         return account
@@ -47,11 +47,11 @@ def _page(connection: Connection, limit: int, offset: int) -> Page[UserAccount]:
     return Page(items=found, total=accounts.count_accounts(connection), limit=limit, offset=offset)
 
 
-def _set_limits(connection: Connection, user_id: int, values: dict[str, int | None]) -> UserAccount:
-    account = accounts.set_limits(connection, user_id, values)
+def _set_limits(tx: Tx, values: dict[str, int | None]) -> UserAccount:
+    account = accounts.set_limits(tx, values)
     if values.get("monthly_micros") is not None:
-        catch_up(Tx(connection, account.principal))
-    return _user_account(connection, account)
+        catch_up(tx)
+    return _user_account(tx.connection, account)
 
 
 def _user_account(connection: Connection, account: Account) -> UserAccount:

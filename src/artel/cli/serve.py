@@ -56,10 +56,11 @@ async def _serve_folder(
     from artel.projects.transactions import ensure_default_project
 
     account = await container.database.run(ensure_local_account)
-    project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
+    database = container.database.of(account.principal)
+    project = await database.run(ensure_default_project, container.project_rules)
     login = await container.login.begin(account, Device(LoginKind.CLI, "artel up", network_key("127.0.0.1")))
     token = container.login.token_of(login)
-    code = await container.database.run(make_code, account.user_id, login.expires_at, login.proof)
+    code = await database.run(make_code, login.expires_at, login.proof)
     workspace = folder or Path.cwd()
     problem = "--no-folder" if no_folder else folder_problem(workspace, container.folder.path)
     if folder is not None and problem is not None:
@@ -137,7 +138,7 @@ async def _connector_login(container: "Container", account: "Account") -> "Async
         yield ConnectorLogin(container.login.token_of(login), login.expires_at)
     finally:
         with suppress(ArtelError):  # ended by the user already, or the database is not reachable: then it expires
-            await container.database.run(revoke_login, account.user_id, login.login_id or "")
+            await container.database.of(account.principal).run(revoke_login, login.login_id or "")
 
 
 def _folder(folder: Path, problem: str | None, holder: str | None) -> str:

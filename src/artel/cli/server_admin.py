@@ -93,7 +93,7 @@ def limit_user(
         raise typer.BadParameter("give --monthly-usd, --storage-mb, or both")
 
     def change(connection: "Connection") -> "Account":
-        changed = set_limits(connection, find_account(connection, account).user_id, values)
+        changed = set_limits(Tx(connection, find_account(connection, account).principal), values)
         if values.get("monthly_micros") is not None:
             catch_up(Tx(connection, changed.principal))
         return changed

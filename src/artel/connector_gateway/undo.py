@@ -48,7 +48,7 @@ async def undo(
     error = result.error and result.error[:ERROR_CHARACTERS]
     ended = replace(row, status=status_of(result), error=error, arguments=row.arguments | {"files": recorded})
     try:
-        await database.run(finish_call, principal, ended)
+        await database.of(principal).run(finish_call, ended)
     except ArtelError as failure:  # the record still says that it was sent
         log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
     if any(file["outcome"] in _PUT_BACK for file in files):
@@ -86,5 +86,5 @@ def _record(tx: Tx, project_id: int, call_id: str, wanted: NewUndo) -> tuple[Too
         status="sent",
         connector_id=connector.connector_id if connector else None,
     )
-    note_call(connection, principal, row)
+    note_call(tx, row)
     return row, connector, current_epoch(connection, principal, project_id)

@@ -39,7 +39,7 @@ class ProjectService:
 
     async def create(self, user: Principal, new: NewProject) -> ProjectWithAgents:
         """Create a project with the starter pack, and start its worker space."""
-        project = await self._services.database.run(create_project, user, new, self._rules)
+        project = await self._services.database.of(user).run(create_project, new, self._rules)
         try:
             await self._space_rpc.ask(user, project.id, "ensure")
         except SpaceUnavailable as failure:  # the first message will start the space

@@ -4,7 +4,6 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -68,7 +67,11 @@ class RunFiles:
 
     async def record(self, call: AuditRecord) -> None:
         """Log a call; raise if that fails, which stops the run."""
-        store = partial(self._services.database.run, note_call, self._space.principal, self._row(uuid7(), call))
+        database, row = self._services.database.of(self._space.principal), self._row(uuid7(), call)
+
+        async def store() -> None:
+            await database.run(note_call, row)
+
         await (store() if call.status == "cancelled" else patiently(store, "note"))
 
     def _row(self, call_id: str, call: AuditRecord) -> ToolCallRow:
@@ -182,7 +185,11 @@ class RunFiles:
 
     async def _note_end(self, row: ToolCallRow, status: str, error: str | None, *, at_once: bool = False) -> None:
         ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
-        store = partial(self._services.database.run, finish_call, self._space.principal, ended)
+        database = self._services.database.of(self._space.principal)
+
+        async def store() -> None:
+            await database.run(finish_call, ended)
+
         try:
             await (store() if at_once else patiently(store, "note"))
         except ArtelError as failure:  # the log already has the call as sent
@@ -200,7 +207,7 @@ def _send(tx: Tx, row: ToolCallRow) -> _Sent:
     if row.approval_id is not None and not use(tx, row.approval_id):
         return _Sent(is_allowed=False)
     serving = find_connector(tx.connection, tx.principal, row.project_id)
-    note_call(tx.connection, tx.principal, replace(row, connector_id=serving.connector_id if serving else None))
+    note_call(tx, replace(row, connector_id=serving.connector_id if serving else None))
     return _Sent(is_allowed=True, serving=serving)
 
 

@@ -5,6 +5,7 @@ from sqlalchemy import Connection
 from artel.auth.principal import Principal
 from artel.contract.chat import ChatMessage, Found, SessionWithMessages
 from artel.contract.http import NewSession, Page, Session, SessionChanges
+from artel.db.tx import Tx
 from artel.errors import LimitReached
 from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import ProjectRules, ensure_default_project
@@ -17,15 +18,13 @@ LATEST_MESSAGES = 20
 EXCERPT_CHARACTERS = 200
 
 
-def create_session(
-    connection: Connection, principal: Principal, session_id: str, new: NewSession, rules: ProjectRules
-) -> Session:
+def create_session(tx: Tx, session_id: str, new: NewSession, rules: ProjectRules) -> Session:
     """Create a session; the caller makes the id, so that a retried transaction creates the same session."""
-    projects, sessions = ProjectRepository(connection, principal), SessionRepository(connection, principal)
+    projects, sessions = ProjectRepository(tx), SessionRepository(tx)
     if "project_id" in new.model_fields_set:
         project = projects.get(new.project_id)
     else:
-        project = ensure_default_project(connection, principal, rules)
+        project = ensure_default_project(tx, rules)
     projects.lock(project.id)
     if sessions.count() >= MAX_SESSIONS:
         raise LimitReached(f"You can have at most {MAX_SESSIONS} sessions. Delete some first.")
@@ -45,9 +44,9 @@ def list_sessions(
     return Page(items=sessions.page(limit, offset, project_id), total=total, limit=limit, offset=offset)
 
 
-def update_session(connection: Connection, principal: Principal, session_id: str, changes: SessionChanges) -> Session:
+def update_session(tx: Tx, session_id: str, changes: SessionChanges) -> Session:
     """Change a session."""
-    sessions = SessionRepository(connection, principal)
+    sessions = SessionRepository(tx)
     if changes.model_fields_set:
         sessions.rename(session_id, changes.title)
     return sessions.get(session_id)

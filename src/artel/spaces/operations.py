@@ -5,11 +5,10 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
-from sqlalchemy import Connection
-
 from artel.auth.principal import Principal
 from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, HealthDetail, SpaceHealth
 from artel.db.engine import Database
+from artel.db.tx import Tx
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -159,16 +158,16 @@ async def audited_reset(
         level="critical",
         status="sent",
     )
-    await database.run(_begin_reset, owner, call)
+    await database.of(owner).run(_begin_reset, call)
     log.warning("space_reset_started", project_id=project_id, initiator=initiator, by_user_id=by_user_id)
     try:
         await reset()
     except ArtelError as failure:
-        await database.run(finish_call, owner, replace(call, status="failed", error=failure.detail))
+        await database.of(owner).run(finish_call, replace(call, status="failed", error=failure.detail))
         raise
-    await database.run(finish_call, owner, replace(call, status="done"))
+    await database.of(owner).run(finish_call, replace(call, status="done"))
 
 
-def _begin_reset(connection: Connection, owner: Principal, call: ToolCallRow) -> None:
-    ProjectRepository(connection, owner).get(call.project_id)
-    note_call(connection, owner, call)
+def _begin_reset(tx: Tx, call: ToolCallRow) -> None:
+    ProjectRepository(tx).get(call.project_id)
+    note_call(tx, call)

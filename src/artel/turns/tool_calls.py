@@ -11,6 +11,7 @@ from artel.auth.principal import Principal
 from artel.contract.connector import CallResult
 from artel.db.tables import tool_calls
 from artel.db.tenant import TenantRepository
+from artel.db.tx import Tx
 from artel.errors import SessionNotFound
 from artel.projects.repository import ProjectRepository
 from artel.sessions.repository import SessionRepository
@@ -103,16 +104,16 @@ class ToolCallRepository(TenantRepository):
         return [_call(row) for row in rows]
 
 
-def note_call(connection: Connection, principal: Principal, call: ToolCallRow) -> None:
+def note_call(tx: Tx, call: ToolCallRow) -> None:
     """Record a call, once."""
-    calls = ToolCallRepository(connection, principal)
+    calls = ToolCallRepository(tx)
     if not calls.has(call.id):
         calls.add(call)
 
 
-def finish_call(connection: Connection, principal: Principal, call: ToolCallRow) -> None:
+def finish_call(tx: Tx, call: ToolCallRow) -> None:
     """Store the outcome of a call, whether it was recorded before or not."""
-    calls = ToolCallRepository(connection, principal)
+    calls = ToolCallRepository(tx)
     if not calls.finish(call):
         calls.add(replace(call, finished_at=datetime.now(UTC)))
 
