@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from artel.brain.brain import Usage
 from artel.budgets.spending import Spending
-from artel.plans.plan import MAX_PROBLEMS, MAX_TASKS, PlanInvalid, PlannedTask, TaskGraph, WorkflowTask
+from artel.contract.project_settings import MAX_TASKS
+from artel.plans.plan import MAX_PROBLEMS, PlanInvalid, PlannedTask, TaskGraph, WorkflowTask
 from artel.plans.task_run import TaskBoard
 from artel.runs.task import ExecutionResult
 from tests.depth import by_depth

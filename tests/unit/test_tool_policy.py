@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artel.brain.brain import ToolCall, ToolSchema
+from artel.contract.project_settings import PolicySettings, ToolRule
 from artel.tools.consent import Consent, Decision, NeedsApproval
-from artel.tools.policy import Forbidden, Level, Policy, PolicySettings, RateLimit, ToolCalls, ToolRule, arguments_hash
+from artel.tools.policy import Forbidden, Level, Policy, RateLimit, ToolCalls, arguments_hash
 from artel.tools.tool import Tool, ToolResult
 from artel.tools.toolbox import AuditRecord, Toolbox, without_contents
 

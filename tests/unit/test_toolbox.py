@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from artel.brain.brain import ToolCall
 from artel.contract.parked_run import ParkedRun
+from artel.contract.project_settings import PolicySettings
 from artel.errors import AgentNotFound
 from artel.tools.consent import NeedsApproval, Question
-from artel.tools.policy import Policy, PolicySettings
+from artel.tools.policy import Policy
 from artel.tools.recall import MemoryRead, MemoryWrite
 from artel.tools.tool import MAX_RESULT_CHARACTERS, Tool, ToolResult
 from artel.tools.toolbox import AuditRecord, Toolbox

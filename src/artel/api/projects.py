@@ -20,9 +20,8 @@ from artel.contract.http import (
     ProjectChanges,
     ProjectWithAgents,
 )
-from artel.plans.pricing import PlanSettings
+from artel.contract.project_settings import PlanSettings, PolicySettings
 from artel.projects import transactions as projects
-from artel.tools.policy import PolicySettings
 
 router = APIRouter(prefix="/my/projects", tags=["projects"], responses=documented(401, 422, 503))
 agents_router = APIRouter(

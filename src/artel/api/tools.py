@@ -20,7 +20,7 @@ async def list_tools(
 ) -> Page[ToolShown]:
     """List the tools available to the project's agents, with the project's rules for them."""
     settings = await services.database.read(project_settings, user, project_id)
-    return shown_tools(settings, limit, offset)
+    return shown_tools(settings.policy, limit, offset)
 
 
 @router.get("/audit")

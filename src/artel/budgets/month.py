@@ -1,15 +1,14 @@
 """Monthly budgets of a project and of its user over all projects, and what running plans have committed of them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros
 from artel.budgets.repository import Budget, BudgetRepository, UserBudgetRepository, UserMonth
+from artel.contract.project_settings import EffectiveSettings
 from artel.db.tx import Tx
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
@@ -41,12 +40,9 @@ def spent_by(connection: Connection, principal: Principal) -> int:
     return UserBudgetRepository(connection, principal).spent(this_month())
 
 
-def monthly_limit(settings: Mapping[str, Any]) -> int | None:
+def monthly_limit(settings: EffectiveSettings) -> int | None:
     """Return the monthly limit of a project's settings in micros; None if there is none."""
-    limit = settings.get("monthly_budget_usd")
-    if not isinstance(limit, int | float) or isinstance(limit, bool) or limit < 0:
-        return None
-    return micros(float(limit))
+    return None if settings.monthly_budget_usd is None else micros(settings.monthly_budget_usd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,7 @@ class Month:
     user: UserMonth | None
 
 
-def month_for(tx: Tx, project_id: int, settings: Mapping[str, Any], user_micros: int | None) -> Month | None:
+def month_for(tx: Tx, project_id: int, settings: EffectiveSettings, user_micros: int | None) -> Month | None:
     """Return the monthly budgets for calls in a project; None if neither the project nor its user has a limit."""
     own = monthly_limit(settings)
     if own is None and user_micros is None:

@@ -93,9 +93,10 @@ def limit_user(
         raise typer.BadParameter("give --monthly-usd, --storage-mb, or both")
 
     def change(connection: "Connection") -> "Account":
-        changed = set_limits(Tx(connection, find_account(connection, account).principal), values)
+        tx = Tx(connection, find_account(connection, account).principal)
+        changed = set_limits(tx, values)
         if values.get("monthly_micros") is not None:
-            catch_up(Tx(connection, changed.principal))
+            catch_up(tx)
         return changed
 
     changed = _with_database(lambda database: database.run(change))

@@ -22,7 +22,7 @@ from artel.db.tx import Tx
 from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, WorkflowNotOver
 from artel.events.session_log import SessionLog
 from artel.plans.plan import PlanInvalid, PlannedTask, TaskGraph, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
-from artel.plans.pricing import PlanLimits, Pricing, agent_statistics, before
+from artel.plans.pricing import Pricing, agent_statistics, before
 from artel.plans.proposal import plan_approval, plan_request
 from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.projects.repository import ProjectRepository
@@ -127,7 +127,7 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
     estimate = pricing.price(graph, history, workflow.request).plus(workflow.spent_micros)
     settings = project_settings(tx.connection, tx.principal, workflow.project_id)
     short = shortage(tx, workflow, estimate.high_micros - workflow.spent_micros, must_have_some=True)
-    seconds = PlanLimits.of(settings).approval_seconds
+    seconds = settings.policy.approval_seconds
     approval = plan_approval(turn, workflow, graph, estimate, short, expired.plan_details.changed, seconds)
     _reopen(tx, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
     _update(tx, workflow.id, estimate=estimate.to_json())

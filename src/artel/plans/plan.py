@@ -13,6 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from artel.contract.parked_run import ParkedRun
+from artel.contract.project_settings import MAX_TASKS
 from artel.text import is_storable, one_line, shorten
 
 
@@ -114,7 +115,6 @@ class WorkflowTask:
         return self.parked.approval_id if self.parked else None
 
 
-MAX_TASKS = 20
 MAX_ID_CHARACTERS = 64
 MAX_DESCRIPTION_CHARACTERS = 4_000
 MAX_PROBLEMS = 10

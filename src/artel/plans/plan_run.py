@@ -42,7 +42,7 @@ from artel.runs.task import ExecutionResult, Start, Task, Waiting
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.text import storable
 from artel.tools.consent import Decision
-from artel.tools.policy import Policy, PolicySettings
+from artel.tools.policy import Policy
 from artel.turns.end import Outcome, end_turn, note_usage
 from artel.turns.transactions import AgentAtWork, TurnOver
 from artel.turns.turn import Turn, TurnStatus
@@ -328,7 +328,7 @@ class PlanRun:
             question = replace(parked.question, details=parked.question.details.model_copy(update=ids))
             place = self._space.principal, self._space.project_id
             settings = await self._services.database.read(project_settings, *place)
-            expires_in = Policy(PolicySettings.of(settings)).seconds(question.risk)
+            expires_in = Policy(settings.policy).seconds(question.risk)
             approval = tool_approval(self._turn, task.agent_id, question, expires_in)
             update["approval_id"] = approval.id
             events.append(tool_request(approval, task.id))

@@ -11,8 +11,9 @@ from artel.agent_loop.context import Said
 from artel.brain.brain import Brain, Message, Request, Schema, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelError
 from artel.budgets.spending import plus
+from artel.contract.project_settings import MAX_TASKS
 from artel.logs import get_logger
-from artel.plans.plan import MAX_DESCRIPTION_CHARACTERS, MAX_TASKS, PlanInvalid, PlannedTask, TaskGraph
+from artel.plans.plan import MAX_DESCRIPTION_CHARACTERS, PlanInvalid, PlannedTask, TaskGraph
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

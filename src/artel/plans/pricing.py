@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy import Connection
 
 from artel.agent_loop.context import MAX_HISTORY_TOKENS, Said
@@ -21,11 +20,11 @@ from artel.brain.retries import INPUT_EXTRA, INPUT_MARGIN
 from artel.brain.tokens import count_tokens
 from artel.budgets.money import dollars, micros, micros_or_none
 from artel.contract.http import Agent
-from artel.plans.plan import MAX_TASKS, TaskGraph, TaskStatus
+from artel.contract.project_settings import EffectiveSettings
+from artel.plans.plan import TaskGraph, TaskStatus
 from artel.plans.repository import TaskRepository
 from artel.sessions.message_repository import StoredMessage
 from artel.tools.catalogue import SCHEMAS
-from artel.tools.policy import PolicySettings
 from artel.turns.repository import TurnRepository
 
 REQUEST_CHARACTERS = 4_000  # about 1,000 tokens
@@ -46,24 +45,6 @@ DEMO = "demo"  # the built-in brain that replaces every model when none is confi
 M = TypeVar("M", Said, StoredMessage)
 
 
-class ApprovalRules(BaseModel):
-    """The thresholds from which a plan needs approval."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    approve_from_tasks: int = Field(3, ge=1, le=MAX_TASKS + 1)
-    approve_over_usd: float = Field(0.10, ge=0, le=1_000_000)
-
-
-class PlanSettings(BaseModel):
-    """The part of a project's settings that is about plans."""
-
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
-
-    plans: ApprovalRules = Field(default_factory=ApprovalRules)
-    monthly_budget_usd: float | None = Field(None, ge=0, le=1_000_000_000)
-
-
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
     """The limits of a project, with defaults for what it does not set."""
@@ -73,18 +54,10 @@ class PlanLimits:
     approval_seconds: int = 300
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the limits of a project; invalid settings of an older version make every plan need approval."""
-        seconds = PolicySettings.of(settings).approval_seconds
-        try:
-            plan_settings = PlanSettings.model_validate(settings)
-        except ValidationError:
-            return cls(approve_from_tasks=1, approval_seconds=seconds)
-        return cls(
-            approve_from_tasks=plan_settings.plans.approve_from_tasks,
-            approve_over_micros=micros(plan_settings.plans.approve_over_usd),
-            approval_seconds=seconds,
-        )
+    def of(cls, settings: EffectiveSettings) -> Self:
+        """Return the limits of a project."""
+        rules = settings.plans
+        return cls(rules.approve_from_tasks, micros(rules.approve_over_usd), settings.policy.approval_seconds)
 
     def needs_approval(self, tasks: int, expected_micros: int, unasked_micros: int, *, price_unknown: bool) -> bool:
         """Return whether a plan needs approval: it has many tasks, or is expensive, or its price is unknown.

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Row, Select, bindparam
 
 from artel.contract.http import NewProject, Project, ProjectChanges
+from artel.contract.project_settings import EffectiveSettings
 from artel.db.tables import projects, users
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import ProjectNotFound
@@ -57,10 +58,10 @@ class ProjectRepository(TenantRepository):
             raise ProjectNotFound("Project not found")
         return _project(row)
 
-    def settings(self, project_id: int) -> tuple[dict[str, Any], int | None]:
+    def settings(self, project_id: int) -> tuple[EffectiveSettings, int | None]:
         """Return the project's settings and its owner's monthly limit in micros (None: the server's default)."""
         row = self._run(self._settings, project=project_id).one_or_none()
-        return (dict(row.settings), row.user_micros) if row else ({}, None)
+        return EffectiveSettings.of(row.settings if row else {}), row.user_micros if row else None
 
     def default(self) -> Project | None:
         """Return the user's default project, if it exists."""

@@ -1,7 +1,6 @@
 """Operations on projects; each function is one transaction."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -9,6 +8,7 @@ from artel.agents.repository import AgentRepository
 from artel.agents.starter_pack import STARTER_PACK, root_agent
 from artel.auth.principal import Principal
 from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
+from artel.contract.project_settings import EffectiveSettings
 from artel.db.tx import Tx
 from artel.errors import LimitReached
 from artel.projects.repository import ProjectRepository
@@ -57,9 +57,9 @@ def get_project(connection: Connection, principal: Principal, project_id: int) -
     return ProjectWithAgents(**dict(project), agents=agents)
 
 
-def project_settings(connection: Connection, principal: Principal, project_id: int) -> dict[str, Any]:
-    """Return the project's settings."""
-    return dict(ProjectRepository(connection, principal).get(project_id).settings)
+def project_settings(connection: Connection, principal: Principal, project_id: int) -> EffectiveSettings:
+    """Return the project's settings, parsed."""
+    return EffectiveSettings.of(ProjectRepository(connection, principal).get(project_id).settings)
 
 
 def update_project(tx: Tx, project_id: int, changes: ProjectChanges) -> Project:

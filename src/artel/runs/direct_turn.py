@@ -27,7 +27,7 @@ from artel.runs.event_writer import EventWriter
 from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
 from artel.runs.task_events import StreamedTask
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
-from artel.tools.policy import Policy, PolicySettings
+from artel.tools.policy import Policy
 from artel.turns.end import Outcome, end_turn, note_usage
 from artel.turns.transactions import AgentAtWork, TurnOver, start_turn
 from artel.turns.turn import Turn, TurnStatus
@@ -123,7 +123,7 @@ class DirectTurn(StreamedTask):
 
         async def store() -> Approval:
             settings = await self._services.database.read(project_settings, space.principal, space.project_id)
-            asked = due(approval, Policy(PolicySettings.of(settings)).seconds(parked.question.risk))
+            asked = due(approval, Policy(settings.policy).seconds(parked.question.risk))
             await space.database.run(park_turn, turn, run, asked, change)
             return asked
 

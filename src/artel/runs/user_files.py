@@ -25,7 +25,7 @@ from artel.runs.task import Task
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.consent import Decision
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS, FileState
-from artel.tools.policy import Policy, PolicySettings
+from artel.tools.policy import Policy
 from artel.tools.toolbox import AuditRecord, without_contents
 from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
 
@@ -62,7 +62,7 @@ class RunFiles:
             settings = await self._services.database.read(
                 project_settings, self._space.principal, self._space.project_id
             )
-            self._policy = Policy(PolicySettings.of(settings), self._space.pace)
+            self._policy = Policy(settings.policy, self._space.pace)
         return self._policy
 
     async def record(self, call: AuditRecord) -> None:

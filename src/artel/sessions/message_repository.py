@@ -1,8 +1,8 @@
 """Rows of messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -23,11 +23,11 @@ class StoredMessage:
     turn_id: str | None
     role: str
     content: str
-    agent_id: int | None
-    agent: str | None
-    status: str
     tokens: int
     created_at: datetime
+    agent_id: int | None = None
+    agent: str | None = None
+    status: str = "ok"
     error_code: str | None = None
     retry_of: str | None = None
 
@@ -42,14 +42,19 @@ class FoundMessage:
 
 
 _columns = attrgetter(*StoredMessage.__slots__)
-# Optional columns: all rows of one INSERT must have the same columns.
-_DEFAULTS = {"agent_id": None, "agent": None, "status": "ok", "error_code": None, "retry_of": None}
 
 
 class MessageRepository(TenantRepository):
     """Messages of one user's sessions."""
 
     table = messages
+
+    @prepared
+    def _conversation(cls) -> Select[Any]:  # noqa: N805
+        in_session = messages.c.session_id == bindparam("session"), messages.c.turn_number <= bindparam("up_to")
+        newest = messages.c.turn_number.desc(), messages.c.number.desc()
+        found = cls._prepare_select().where(*in_session, messages.c.status == "ok")
+        return found.order_by(*newest).limit(bindparam("most"))
 
     def stored_bytes(self) -> int:
         """Return the size of the user's messages in bytes."""
@@ -59,51 +64,36 @@ class MessageRepository(TenantRepository):
         """Return the size in bytes of a session's messages up to a number."""
         return self._bytes_of(messages.c.content, messages.c.session_id == session_id, messages.c.number <= number)
 
-    @prepared
-    def _conversation(cls) -> Select[Any]:  # noqa: N805
-        return (
-            cls._prepare_select()
-            .where(
-                messages.c.session_id == bindparam("session"),
-                messages.c.turn_number <= bindparam("up_to"),
-                messages.c.status == "ok",
-            )
-            .order_by(messages.c.turn_number.desc(), messages.c.number.desc())
-            .limit(bindparam("most"))
-        )
-
-    def add(self, values: Mapping[str, Any]) -> None:
-        """Add a message."""
-        self._add([_DEFAULTS | {"created_at": datetime.now(UTC), **values}])
+    def add(self, project_id: int, session_id: str, *new: StoredMessage) -> None:
+        """Add messages to a session."""
+        of_session = {"project_id": project_id, "session_id": session_id}
+        self._add([dict(zip(StoredMessage.__slots__, _columns(row), strict=True)) | of_session for row in new])
 
     def conversation(self, session_id: str, turn_number: int, limit: int) -> list[StoredMessage]:
         """Return the last messages up to a turn, in conversation order, without failed ones."""
-        rows = self._run(self._conversation, session=session_id, up_to=turn_number, most=limit)
-        return [_message(row) for row in rows][::-1]
+        return _messages(self._run(self._conversation, session=session_id, up_to=turn_number, most=limit))[::-1]
 
     def question_of(self, session_id: str, turn_id: str) -> StoredMessage | None:
         """Return the user's message of a turn."""
-        found = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.role == "user"
-        row = self._find_one(*found)
-        return _message(row) if row else None
+        row = self._find_one(*_of_turn(session_id, turn_id), messages.c.role == "user")
+        return StoredMessage(*_columns(row)) if row else None
 
     def supersede(self, session_id: str, turn_id: str) -> None:
         """Exclude question and answer of a turn from later prompts, because the message was sent again."""
-        found = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.status == "ok"
-        self._change({"status": "retried"}, *found)
+        self._change({"status": "retried"}, *_of_turn(session_id, turn_id), messages.c.status == "ok")
 
     def answer_to(self, session_id: str, turn_id: str) -> StoredMessage | None:
         """Return the final message of a turn; a cut-off partial answer is not one."""
-        of_turn = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.role != "user"
-        row = self._find_one(*of_turn, messages.c.status != "cut_off")
-        return _message(row) if row else None
+        is_answer = messages.c.role != "user", messages.c.status != "cut_off"
+        row = self._find_one(*_of_turn(session_id, turn_id), *is_answer)
+        return StoredMessage(*_columns(row)) if row else None
 
     def get(self, session_id: str, message_id: str) -> StoredMessage:
         """Return a message of the session or raise MessageNotFound."""
         row = self._find_one(messages.c.session_id == session_id, messages.c.id == message_id)
         if row is None:
             raise MessageNotFound("Message not found")
-        return _message(row)
+        return StoredMessage(*_columns(row))
 
     def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
         """Return a SELECT of the session's message keys for its timeline, and their number."""
@@ -112,25 +102,18 @@ class MessageRepository(TenantRepository):
 
     def by_ids(self, session_id: str, ids: Sequence[str]) -> list[StoredMessage]:
         """Return the session's messages with these ids."""
-        found = messages.c.session_id == session_id, messages.c.id.in_(ids)
-        return [_message(row) for row in self._find(*found)] if ids else []
+        return _messages(self._find(messages.c.session_id == session_id, messages.c.id.in_(ids))) if ids else []
 
-    def up_to(self, session_id: str, number: int) -> list[dict[str, Any]]:
-        """Return the session's rows up to a number, unconverted."""
-        up_to = messages.c.session_id == session_id, messages.c.number <= number
-        rows = self._find(*up_to, order_by=[messages.c.number])
-        return [dict(row._mapping) for row in rows]  # noqa: SLF001 - the public name of a row's mapping
-
-    def copy(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add rows copied from another session."""
-        self._add(rows)
+    def up_to(self, session_id: str, number: int) -> list[StoredMessage]:
+        """Return the session's messages up to a number."""
+        return _messages(self._find(messages.c.session_id == session_id, messages.c.number <= number))
 
     def containing(self, text: str, limit: int, offset: int) -> list[FoundMessage]:
         """Return a page of the messages that contain the text, newest first."""
         contains = messages.c.content.icontains(text, autoescape=True)
         newest = messages.c.created_at.desc(), messages.c.id.desc()
         rows = self._find(contains, order_by=newest, limit=limit, offset=offset)
-        return [FoundMessage(row.session_id, row.project_id, _message(row)) for row in rows]
+        return [FoundMessage(row.session_id, row.project_id, StoredMessage(*_columns(row))) for row in rows]
 
     def count_containing(self, text: str) -> int:
         """Return the number of messages that contain the text."""
@@ -142,14 +125,13 @@ class MessageRepository(TenantRepository):
 
     def page(self, session_id: str, role: str | None, limit: int, offset: int) -> list[StoredMessage]:
         """Return a page of messages, oldest first."""
-        in_order = [messages.c.number]
-        rows = self._find(*_in_session(session_id, role), order_by=in_order, limit=limit, offset=offset)
-        return [_message(row) for row in rows]
+        in_session = _in_session(session_id, role)
+        return _messages(self._find(*in_session, order_by=[messages.c.number], limit=limit, offset=offset))
 
     def newest(self, session_id: str, limit: int, role: str | None = None) -> list[StoredMessage]:
         """Return the last messages, in order."""
-        rows = self._find(*_in_session(session_id, role), order_by=[messages.c.number.desc()], limit=limit)
-        return [_message(row) for row in rows][::-1]
+        newest = [messages.c.number.desc()]
+        return _messages(self._find(*_in_session(session_id, role), order_by=newest, limit=limit))[::-1]
 
 
 def _in_session(session_id: str, role: str | None) -> tuple[ColumnElement[bool], ...]:
@@ -157,5 +139,9 @@ def _in_session(session_id: str, role: str | None) -> tuple[ColumnElement[bool],
     return (in_session,) if role is None else (in_session, messages.c.role == role)
 
 
-def _message(row: Row[Any]) -> StoredMessage:
-    return StoredMessage(*_columns(row))
+def _of_turn(session_id: str, turn_id: str) -> tuple[ColumnElement[bool], ...]:
+    return messages.c.session_id == session_id, messages.c.turn_id == turn_id
+
+
+def _messages(rows: Iterable[Row[Any]]) -> list[StoredMessage]:
+    return [StoredMessage(*_columns(row)) for row in rows]

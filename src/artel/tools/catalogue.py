@@ -1,14 +1,15 @@
 """All tools that agents may have."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from artel.brain.brain import ToolSchema
 from artel.contract.approvals import ToolShown
 from artel.contract.http import Page
+from artel.contract.project_settings import PolicySettings
 from artel.tools.family import SpawnAgent
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS, DeleteFile
-from artel.tools.policy import Level, Policy, PolicySettings
+from artel.tools.policy import Level, Policy
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
 from artel.tools.task_files import TASK_FILE_TOOLS
 
@@ -25,9 +26,9 @@ def schemas_of(names: Collection[str]) -> tuple[ToolSchema, ...]:
     return tuple(schema for name, schema in SCHEMAS.items() if name in names)
 
 
-def shown_tools(settings: Mapping[str, Any], limit: int, offset: int) -> Page[ToolShown]:
+def shown_tools(settings: PolicySettings, limit: int, offset: int) -> Page[ToolShown]:
     """Return a page of the tools, with the rules for them in a project's settings."""
-    policy = Policy(PolicySettings.of(settings))
+    policy = Policy(settings)
     items = [
         ToolShown(
             name=schema.name,

@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
-
+from artel.contract.project_settings import PolicySettings, ToolRule
 from artel.paths.errors import PathError
 from artel.paths.policy import is_secret, matches, split_path
 
@@ -18,9 +17,7 @@ CALLS_PER_MINUTE = 60
 MAX_PROJECTS = 1_000  # whose call times are held before those of idle ones are dropped
 MANY_ENTRIES = 200
 LISTS = ("files", "matches", "left_out", "unreadable")  # fields of a result with lists of entries that have a path
-APPROVAL_SECONDS = 300
 HIGH_RISK_SECONDS = 600
-MAX_APPROVAL_SECONDS = 7 * 24 * 3600
 
 Risk = Literal["normal", "high"]
 
@@ -36,51 +33,6 @@ class Level(StrEnum):
 
 class Forbidden(Exception):
     """The policy does not allow a call; the message is for the model."""
-
-
-# Bounded, since each entry of a listing is matched with each of them.
-Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)]
-
-
-class ToolRule(BaseModel):
-    """A project's rule for one tool."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    enabled: bool = True
-    requires_approval: bool = False
-    allowed_paths: Globs = []
-    denied_paths: Globs = []
-
-
-class PolicySettings(BaseModel):
-    """The part of a project's settings that is about tools."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    tools: dict[str, ToolRule] = {}
-    approval_seconds: int = Field(APPROVAL_SECONDS, ge=1, le=MAX_APPROVAL_SECONDS)
-    _problem: str | None = PrivateAttr(None)
-
-    @property
-    def problem(self) -> str | None:
-        """Why all tools are off if the stored settings are invalid, and what to do."""
-        return self._problem
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> "PolicySettings":
-        """Parse the settings of a project; invalid settings allow nothing."""
-        try:
-            return cls.model_validate(settings)
-        except ValidationError as invalid:
-            first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
-            field = ".".join(str(step)[:100] for step in ("settings", *first["loc"]))
-            closed = cls(tools={"*": ToolRule(enabled=False, requires_approval=True)})
-            closed._problem = (
-                f"All tools are off because the project's stored settings can't be used: {field}: {first['msg']}. "
-                "Correct the settings of the project."
-            )
-            return closed
 
 
 # When tools were called in the last minute, by user and project.

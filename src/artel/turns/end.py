@@ -32,7 +32,7 @@ from artel.events.session_log import SessionLog
 from artel.ids import uuid7
 from artel.plans.plan import OPEN, TaskStatus, WorkflowStatus
 from artel.plans.repository import TaskRepository, WorkflowRepository
-from artel.sessions.message_repository import MessageRepository
+from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.text import storable
 from artel.turns.drafts import MAX_CHARACTERS, DraftRepository
 from artel.turns.repository import TurnRepository
@@ -194,23 +194,21 @@ def _cut_off(tx: Tx, turn: Turn, outcome: Outcome) -> MessageCompleted | None:
 
 
 def _add_message(tx: Tx, turn: Turn, number: int, message: MessageCompleted, agent: str | None, tokens: int) -> None:
-    MessageRepository(tx).add(
-        {
-            "id": message.message_id,
-            "project_id": turn.project_id,
-            "session_id": turn.session_id,
-            "number": number,
-            "turn_number": turn.number,
-            "turn_id": turn.id,
-            "role": message.role,
-            "content": message.content,
-            "agent_id": message.agent_id,
-            "agent": agent,
-            "status": message.status,
-            "error_code": message.error_code,
-            "tokens": tokens,
-        }
+    stored = StoredMessage(
+        message.message_id,
+        number,
+        turn.number,
+        turn.id,
+        message.role,
+        message.content,
+        tokens,
+        datetime.now(UTC),
+        agent_id=message.agent_id,
+        agent=agent,
+        status=message.status,
+        error_code=message.error_code,
     )
+    MessageRepository(tx).add(turn.project_id, turn.session_id, stored)
 
 
 def _name_of(tx: Tx, project_id: int, agent_id: int | None) -> str | None:

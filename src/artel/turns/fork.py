@@ -1,5 +1,7 @@
 """Forks: a new session with a copy of the messages up to one of them."""
 
+from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection
@@ -11,7 +13,7 @@ from artel.db.tx import Tx
 from artel.errors import LimitReached
 from artel.events.session_log import SessionLog
 from artel.projects.repository import ProjectRepository
-from artel.sessions.message_repository import MessageRepository
+from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
 
 MAX_FORKED = 1_000
@@ -26,9 +28,15 @@ def fork_session(tx: Tx, session_id: str, message_id: str, new_id: str, ids: lis
     if len(rows) > len(ids):
         raise LimitReached(f"More than {len(ids)} messages can't be copied. Fork at an earlier one.")
     fork = sessions.add(new_id, source.project_id, f"{source.title} (fork)"[-200:])
-    copies = _renumbered(rows, ids, new_id)
-    SessionLog(tx, new_id, len(copies)).write(None, *(_event(copy) for copy in copies))
-    messages.copy(copies)
+    copies: list[StoredMessage] = []
+    turn_numbers: dict[int, int] = {}
+    # In the order of the conversation, numbered from 1.
+    for number, row in enumerate(sorted(rows, key=attrgetter("turn_number", "number")), 1):
+        turn_number = turn_numbers.setdefault(row.turn_number, number)
+        copy = replace(row, id=ids[number - 1], number=number, turn_number=turn_number, turn_id=None, retry_of=None)
+        copies.append(copy)
+    SessionLog(tx, new_id, len(copies)).write(None, *map(_event, copies))
+    messages.add(fork.project_id, new_id, *copies)
     return fork
 
 
@@ -39,20 +47,6 @@ def size_of_fork(connection: Connection, principal: Principal, session_id: str, 
     return messages.bytes_up_to(session_id, messages.get(session_id, message_id).number)
 
 
-def _renumbered(rows: list[dict[str, Any]], ids: list[str], session_id: str) -> list[dict[str, Any]]:
-    """Return copies in the order of the conversation, numbered from 1."""
-    copies: list[dict[str, Any]] = []
-    turn_numbers: dict[int, int] = {}
-    ordered = sorted(rows, key=lambda row: (row["turn_number"], row["number"]))
-    for number, (row, copy_id) in enumerate(zip(ordered, ids, strict=False), 1):
-        turn_number = turn_numbers.setdefault(row["turn_number"], number)
-        new = {"id": copy_id, "session_id": session_id, "number": number, "turn_number": turn_number, "turn_id": None}
-        copies.append(row | new | {"retry_of": None})
-    return copies
-
-
-def _event(copy: dict[str, Any]) -> EventData:
-    fields = {"message_id": copy["id"], "role": copy["role"], "content": copy["content"]}
-    if copy["role"] == "user":
-        return MessageCreated(**fields)
-    return MessageCompleted(**fields, agent_id=copy["agent_id"])
+def _event(copy: StoredMessage) -> EventData:
+    fields: dict[str, Any] = {"message_id": copy.id, "role": copy.role, "content": copy.content}
+    return MessageCreated(**fields) if copy.role == "user" else MessageCompleted(**fields, agent_id=copy.agent_id)

@@ -127,21 +127,9 @@ def accept_message(
     messages = MessageRepository(tx)
     if new.retry_of is not None:
         messages.supersede(session_id, new.retry_of)
-    messages.add(
-        {
-            "id": new.message_id,
-            "project_id": turn.project_id,
-            "session_id": session_id,
-            "number": turn.number,
-            "turn_number": turn.number,
-            "turn_id": turn.id,
-            "role": "user",
-            "content": new.content,
-            "created_at": turn.created_at,
-            "retry_of": new.retry_of,
-            "tokens": new.tokens,
-        }
-    )
+    named = new.message_id, turn.number, turn.number, turn.id
+    question = StoredMessage(*named, "user", new.content, new.tokens, turn.created_at, retry_of=new.retry_of)
+    messages.add(turn.project_id, session_id, question)
     if also is not None:
         also(tx, turn)
     log.write(

@@ -1,0 +1,94 @@
+"""The settings of a project that the server uses; the others are stored as they are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+
+APPROVAL_SECONDS = 300
+MAX_APPROVAL_SECONDS = 7 * 24 * 3600
+MAX_TASKS = 20  # of a plan
+
+# Bounded, since each entry of a listing is matched with each of them.
+Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)]
+
+
+class ToolRule(BaseModel):
+    """A project's rule for one tool."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    enabled: bool = True
+    requires_approval: bool = False
+    allowed_paths: Globs = []
+    denied_paths: Globs = []
+
+
+class PolicySettings(BaseModel):
+    """The part of a project's settings that is about tools."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    tools: dict[str, ToolRule] = {}
+    approval_seconds: int = Field(APPROVAL_SECONDS, ge=1, le=MAX_APPROVAL_SECONDS)
+    _problem: str | None = PrivateAttr(None)
+
+    @property
+    def problem(self) -> str | None:
+        """Why all tools are off if the stored settings are invalid, and what to do."""
+        return self._problem
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "PolicySettings":
+        """Parse the settings of a project; invalid settings allow nothing."""
+        try:
+            return cls.model_validate(settings)
+        except ValidationError as invalid:
+            first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+            field = ".".join(str(step)[:100] for step in ("settings", *first["loc"]))
+            closed = cls(tools={"*": ToolRule(enabled=False, requires_approval=True)})
+            closed._problem = (
+                f"All tools are off because the project's stored settings can't be used: {field}: {first['msg']}. "
+                "Correct the settings of the project."
+            )
+            return closed
+
+
+class ApprovalRules(BaseModel):
+    """The thresholds from which a plan needs approval."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    approve_from_tasks: int = Field(3, ge=1, le=MAX_TASKS + 1)
+    approve_over_usd: float = Field(0.10, ge=0, le=1_000_000)
+
+
+class PlanSettings(BaseModel):
+    """The part of a project's settings that is about plans."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    plans: ApprovalRules = Field(default_factory=ApprovalRules)
+    monthly_budget_usd: float | None = Field(None, ge=0, le=1_000_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveSettings:
+    """A project's settings as the server uses them; parts of earlier versions that are not valid become strict."""
+
+    policy: PolicySettings
+    plans: ApprovalRules
+    monthly_budget_usd: float | None
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> "EffectiveSettings":
+        """Parse stored settings."""
+        try:
+            plans = PlanSettings.model_validate(stored).plans
+        except ValidationError:
+            plans = ApprovalRules(approve_from_tasks=1)
+        limit = stored.get("monthly_budget_usd")
+        if not isinstance(limit, int | float) or isinstance(limit, bool) or limit < 0:
+            limit = None
+        return cls(PolicySettings.of(stored), plans, limit)
