@@ -8,4 +8,4 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    op.add_column("tasks", sa.Column("seconds", sa.Float(), nullable=True))
+    op.add_column("tasks", sa.Column("seconds", sa.Float))

@@ -8,6 +8,6 @@ down_revision = "0007"
 
 
 def upgrade() -> None:
-    op.add_column("turns", sa.Column("retry_of", sa.String(36), nullable=True))
-    op.add_column("messages", sa.Column("retry_of", sa.String(36), nullable=True))
-    op.add_column("messages", sa.Column("error_code", sa.String(64), nullable=True))
+    op.add_column("turns", sa.Column("retry_of", sa.String(36)))
+    op.add_column("messages", sa.Column("retry_of", sa.String(36)))
+    op.add_column("messages", sa.Column("error_code", sa.String(64)))

@@ -7,5 +7,5 @@ down_revision = "0011"
 
 
 def upgrade() -> None:
-    op.create_index("ix_tool_calls_session_id_created_at", "tool_calls", ["session_id", "created_at"])
-    op.create_index("ix_approvals_session_id", "approvals", ["session_id"])
+    op.create_index(None, "tool_calls", ["session_id", "created_at"])
+    op.create_index(None, "approvals", ["session_id"])

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from artel.db.migrations.schema_items import ID, of_project
+
 revision = "0013"
 down_revision = "0012"
 
@@ -11,29 +13,20 @@ MILLION = 1_000_000
 
 
 def upgrade() -> None:
-    id_type = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     usage = op.create_table(
         "usage",
-        sa.Column("id", sa.String(36), nullable=False),
-        sa.Column("user_id", id_type, nullable=False),
-        sa.Column("project_id", id_type, nullable=False),
+        sa.Column("id", sa.String(36), primary_key=True),
+        *of_project(),
         sa.Column("session_id", sa.String(36), nullable=False),
         sa.Column("turn_id", sa.String(36), nullable=False),
-        sa.Column("agent_id", id_type, nullable=True),
+        sa.Column("agent_id", ID),
         sa.Column("agent", sa.String(63), nullable=False),
         sa.Column("model", sa.String(200), nullable=False),
         sa.Column("day", sa.String(10), nullable=False),
-        sa.Column("calls", sa.Integer(), nullable=False),
-        sa.Column("input_tokens", sa.BigInteger(), nullable=False),
-        sa.Column("output_tokens", sa.BigInteger(), nullable=False),
-        sa.Column("cost_micros", sa.BigInteger(), nullable=True),
-        sa.PrimaryKeyConstraint("id", name="pk_usage"),
-        sa.ForeignKeyConstraint(
-            ["user_id", "project_id"],
-            ["projects.user_id", "projects.id"],
-            name="fk_usage_user_id_project_id_projects",
-            ondelete="CASCADE",
-        ),
+        sa.Column("calls", sa.Integer, nullable=False),
+        sa.Column("input_tokens", sa.BigInteger, nullable=False),
+        sa.Column("output_tokens", sa.BigInteger, nullable=False),
+        sa.Column("cost_micros", sa.BigInteger),
         sa.Index("ix_usage_user_id_day", "user_id", "day"),
         sa.Index("ix_usage_user_id_project_id", "user_id", "project_id"),
     )
@@ -44,7 +37,7 @@ def _take_over(connection: sa.Connection, usage: sa.Table) -> None:
     turns = sa.table(
         "turns",
         *(sa.column(name) for name in ("id", "user_id", "project_id", "session_id", "agent_id")),
-        sa.column("usage", sa.JSON()),
+        sa.column("usage", sa.JSON),
         sa.column("finished_at", sa.DateTime(timezone=True)),
     )
     agents = sa.table("agents", sa.column("id"), sa.column("name"))

@@ -8,5 +8,5 @@ down_revision = "0014"
 
 
 def upgrade() -> None:
-    op.add_column("logins", sa.Column("parent_id", sa.String(36), nullable=True))
-    op.add_column("login_codes", sa.Column("login_id", sa.String(36), nullable=True))
+    op.add_column("logins", sa.Column("parent_id", sa.String(36)))
+    op.add_column("login_codes", sa.Column("login_id", sa.String(36)))

@@ -8,4 +8,4 @@ down_revision = "0015"
 
 
 def upgrade() -> None:
-    op.add_column("agents", sa.Column("loop", sa.JSON(none_as_null=True), nullable=True))
+    op.add_column("agents", sa.Column("loop", sa.JSON(none_as_null=True)))
