@@ -1,7 +1,4 @@
-"""Artel's own errors: one root class and one class per situation, independent of the transport.
-
-Each edge translates `Kind` once: the HTTP API into a status, the command line into an exit code.
-"""
+"""Artel's own errors: one class per situation, with a kind that each edge translates: HTTP status, exit code."""
 
 from enum import StrEnum
 

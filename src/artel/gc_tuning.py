@@ -1,8 +1,4 @@
-"""Garbage collector settings for a long-running server.
-
-With Python's defaults a server with many loaded modules spends a quarter of its time in full collections. Only
-reference cycles wait for the collector; other objects are freed at once by reference counting.
-"""
+"""Garbage collection for a server: with Python's defaults, full collections take a quarter of its time."""
 
 import gc
 

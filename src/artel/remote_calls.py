@@ -1,9 +1,4 @@
-"""Remote calls between server processes: each call and its answer is a row.
-
-The caller inserts a row, which sends a hint, and polls for the answer. The process that has the callee finds the row,
-runs the call in a task and stores the answer. The caller deletes the row; a caller that gave up may withdraw a call
-that nobody has taken yet.
-"""
+"""Remote calls between server processes: the caller stores a call as a row, and polls it for the callee's answer."""
 
 import asyncio
 import itertools

@@ -1,7 +1,4 @@
-"""The server's configuration: read once from the environment and an optional artel.yaml, then immutable.
-
-The file is never taken from the current folder: agents and cloned repositories write there.
-"""
+"""The server's configuration: read once from the environment and an optional artel.yaml, then immutable."""
 
 import functools
 import ipaddress
@@ -377,7 +374,10 @@ def _host_of(url: str) -> str:
 
 
 def _config_file(data_dir: Path | None) -> Path:
-    """Return the file of ARTEL_CONFIG, else of the config folder, else of the data folder."""
+    """Return the file of ARTEL_CONFIG, else of the config folder, else of the data folder.
+
+    Never that of the current folder: agents and cloned repositories write there.
+    """
     configured = os.environ.get("ARTEL_CONFIG")
     if configured:
         if not Path(configured).is_file():

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header, Query, Response, status
 from fastapi.responses import JSONResponse
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Services, SessionId, TurnId
-from artel.api.event_stream import HEARTBEAT_SECONDS, STREAMED, After, EventStream, LastEventId, event_number
+from artel.api.event_stream import HEARTBEAT_SECONDS, STREAMED, After, EventStream
 from artel.api.problems import documented
 from artel.approvals.timeline import read_timeline
 from artel.auth.principal import Principal
@@ -138,13 +138,11 @@ async def show_timeline(
 
 
 @router.get("/my/chat/{session_id}/events", response_class=Response, responses=STREAMED | documented(404, 429))
-async def follow_session(
-    session_id: SessionId, user: CurrentUser, services: Services, after: After = None, last_event_id: LastEventId = None
-) -> EventStream:
+async def follow_session(session_id: SessionId, user: CurrentUser, services: Services, after: After) -> EventStream:
     """Stream the events of a session, from now or after an event number."""
     services.hub.refuse_if_full(user)
     newest = await services.database.read(sessions.last_event, user, session_id)
-    start = event_number(after, last_event_id, newest)
+    start = newest if after is None else after
     return EventStream(services.hub.follow(user, session_id, start, HEARTBEAT_SECONDS), session_id)
 
 

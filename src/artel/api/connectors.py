@@ -25,13 +25,13 @@ from artel.contract.connector import (
     CLOSE_REFUSED,
     CLOSE_TRY_LATER,
     PROTOCOL,
-    ConnectorState,
     Hello,
     Welcome,
     answer,
     refusal,
 )
 from artel.contract.http import MAX_ID
+from artel.contract.spaces import ConnectorState
 from artel.errors import ArtelError, OtherConnector, ProjectNotFound
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -53,15 +53,8 @@ async def show_connector(project_id: ProjectId, user: CurrentUser, services: Ser
     serving = await services.database.read(find_connector, user, project_id)
     if serving is None:
         return ConnectorState(online=False)
-    return ConnectorState(
-        online=True,
-        connector_id=serving.connector_id,
-        workspace_name=serving.workspace_name,
-        read_only=serving.read_only,
-        mode=serving.mode,
-        commands=sorted(serving.commands),
-        since=serving.since.isoformat(),
-    )
+    commands, since = sorted(serving.commands), serving.since.isoformat()
+    return ConnectorState.of(serving, online=True, commands=commands, since=since)
 
 
 @router.websocket("")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import Header, Query
+from fastapi import Depends, Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -22,12 +22,6 @@ RETRY = b"retry: 1000\n\n"
 HEARTBEAT = b": still here\n\n"
 MAX_DIGITS = 9
 
-After = Annotated[
-    int | None, Query(ge=0, le=2**31 - 1, description="Start after this event number; 0 is the beginning.")
-]
-LastEventId = Annotated[
-    str | None, Header(description="The same as `after`; EventSource clients send it when they reconnect.")
-]
 STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 
 log = get_logger(__name__)
@@ -97,10 +91,19 @@ class EventStream(Response):
         return f"event: {name}\ndata: {data}\n\n".encode()
 
 
-def event_number(after: int | None, last_event_id: str | None, newest: int) -> int:
-    """Return the event number after which a stream starts; an invalid `last_event_id` is ignored."""
-    if after is not None:
-        return after
-    if last_event_id and last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) <= MAX_DIGITS:
-        return int(last_event_id)
-    return newest
+async def _after(
+    after: Annotated[
+        int | None, Query(ge=0, le=2**31 - 1, description="Start after this event number; 0 is the beginning.")
+    ] = None,
+    last_event_id: Annotated[
+        str | None, Header(description="The same as `after`; EventSource clients send it when they reconnect.")
+    ] = None,
+) -> int | None:
+    """Return the event number after which a stream starts, or None; an invalid `last_event_id` is ignored."""
+    text = last_event_id or ""
+    if after is None and text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS:
+        return int(text)
+    return after
+
+
+After = Annotated[int | None, Depends(_after)]

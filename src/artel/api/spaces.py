@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Response, status
 
 from artel.alerts import transactions as alerts
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
-from artel.api.event_stream import HEARTBEAT_SECONDS, STREAMED, After, EventStream, LastEventId, event_number
+from artel.api.event_stream import HEARTBEAT_SECONDS, STREAMED, After, EventStream
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, Alert, SpaceHealth, SpaceState
@@ -96,11 +96,9 @@ async def list_alerts(
 
 
 @router.get("/events", response_class=Response, responses=STREAMED | documented(429))
-async def follow_project(
-    project_id: ProjectId, user: CurrentUser, services: Services, after: After = None, last_event_id: LastEventId = None
-) -> EventStream:
+async def follow_project(project_id: ProjectId, user: CurrentUser, services: Services, after: After) -> EventStream:
     """Stream the events of a project, from now or after an event number."""
     services.project_hub.refuse_if_full(user)
     newest = await services.database.read(last_project_event, user, project_id)
-    start = event_number(after, last_event_id, newest)
+    start = newest if after is None else after
     return EventStream(services.project_hub.follow(user, str(project_id), start, HEARTBEAT_SECONDS))

@@ -54,13 +54,7 @@ async def list_workspace_files(
     """List a folder of the agent's task workspace, sorted by name."""
     found = await workspace.run(lambda files: files.list(path, recursive=recursive))
     items = [
-        WorkspaceFile(
-            name=entry.path.rsplit("/", 1)[-1],
-            path=entry.path,
-            type=entry.type,
-            size=entry.size if entry.type == "file" else 0,
-            modified=entry.modified,
-        )
+        WorkspaceFile.of(entry, name=entry.path.rsplit("/", 1)[-1], size=entry.size if entry.type == "file" else 0)
         for entry in found.entries[offset : offset + limit]
     ]
     return Page(items=items, total=len(found.entries), limit=limit, offset=offset)

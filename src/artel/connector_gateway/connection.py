@@ -16,8 +16,8 @@ from artel.contract.connector import (
     ANSWERED,
     ANSWERS,
     DECIDED,
-    AnswerLimit,
     Call,
+    CallAnswer,
     CallResult,
     Decided,
     Hello,
@@ -78,9 +78,9 @@ class ConnectorConnection:
         self._raising = asyncio.Lock()
         self._is_raised = False  # whether it holds one of the user's slots
         self._large_calls = 0
-        self._waiting: dict[str, tuple[AnswerLimit, asyncio.Future[CallResult]]] = {}
+        self._waiting: dict[str, tuple[type[CallAnswer], asyncio.Future[CallResult]]] = {}
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
-        self._abandoned: deque[tuple[str, AnswerLimit, float]] = deque(maxlen=MAX_ABANDONED)
+        self._abandoned: deque[tuple[str, type[CallAnswer], float]] = deque(maxlen=MAX_ABANDONED)
         self._unsolicited = 0
         self._unsolicited_since, self._unsolicited_characters = time.monotonic(), 0
         self._is_open = True
@@ -124,7 +124,7 @@ class ConnectorConnection:
                 self._slots.release()
 
     @asynccontextmanager
-    async def _raised_limit(self, limit: AnswerLimit, deadline: float) -> AsyncIterator[None]:
+    async def _raised_limit(self, limit: type[CallAnswer], deadline: float) -> AsyncIterator[None]:
         """Acquire one of the user's slots for very large answers, if needed; raise NotSent if none becomes free.
 
         The connection holds the slot until no such answer can arrive any more.
@@ -146,7 +146,7 @@ class ConnectorConnection:
             self._set_limit()
 
     @asynccontextmanager
-    async def _answer(self, call_id: str, limit: AnswerLimit) -> AsyncIterator[asyncio.Future[CallResult]]:
+    async def _answer(self, call_id: str, limit: type[CallAnswer]) -> AsyncIterator[asyncio.Future[CallResult]]:
         """Expect the answer to a call; if it has not arrived at the end, it may still arrive late."""
         future: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
         self._waiting[call_id] = limit, future
@@ -200,7 +200,7 @@ class ConnectorConnection:
         return _notification(ANSWERED, rejection) if rejection else None
 
     @property
-    def _limits(self) -> list[AnswerLimit]:
+    def _limits(self) -> list[type[CallAnswer]]:
         """The limits of all answers that may still arrive."""
         return [*(limit for limit, _ in self._waiting.values()), *(limit for _, limit, _ in self._abandoned)]
 
@@ -208,7 +208,7 @@ class ConnectorConnection:
     def _max_characters(self) -> int:
         return max([LARGE_CHARACTERS, *(limit.characters for limit in self._limits)])
 
-    def _pending(self, message: dict[str, Any]) -> tuple[AnswerLimit | None, asyncio.Future[CallResult] | None]:
+    def _pending(self, message: dict[str, Any]) -> tuple[type[CallAnswer] | None, asyncio.Future[CallResult] | None]:
         """Return limit and future of the call that a message answers."""
         call_id = message.get("id")
         return self._waiting.get(call_id, (None, None)) if isinstance(call_id, str) else (None, None)
@@ -225,7 +225,7 @@ class ConnectorConnection:
         if limit is None or len(text) > limit.characters:
             return message, _NOT_UNDERSTOOD
         try:
-            return message, limit.model.model_validate(message.get("result"))
+            return message, limit.model_validate(message.get("result"))
         except ValidationError:
             return message, _NOT_UNDERSTOOD
 

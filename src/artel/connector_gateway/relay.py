@@ -166,7 +166,7 @@ class Relay:
             raise TimeoutError if failure.was_taken else NotSent from None
         if "lost" in answer:
             raise ConnectorLost(was_sent=answer["lost"])
-        return ANSWERS[method].model.model_validate(answer["result"])
+        return ANSWERS[method].model_validate(answer["result"])
 
     # Calls of other processes
 

@@ -6,7 +6,6 @@ question at the connector) and `workspace/answered` (server to connector: a ques
 asking). Unknown fields are ignored, for compatibility between versions.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
@@ -270,6 +269,8 @@ class CallAnswer(CallResult):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
     needed: ClassVar[str | None] = None  # field that a successful result must have
+    characters: ClassVar[int] = 512_000  # maximum length
+    structure: ClassVar[int] = 10_000  # maximum length outside of strings: it becomes objects in memory
 
     error: _Error | None = None
     ask_id: _Line | None = None
@@ -293,6 +294,7 @@ class ReadAnswer(CallAnswer):
     """Content of a file or of some of its lines."""
 
     needed = "content"
+    characters = MAX_FRAME_BYTES
 
     content: Annotated[str, Field(max_length=MAX_CONTENT_BYTES)] | None = None
     size: _Number | None = None
@@ -318,6 +320,8 @@ class ListAnswer(CallAnswer):
     """Entries of a folder."""
 
     needed = "files"
+    characters = 5_000_000
+    structure = 1_000_000
 
     files: Annotated[list[FileEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
     is_cut: bool | None = None
@@ -329,6 +333,8 @@ class SearchAnswer(CallAnswer):
     """Matching lines."""
 
     needed = "matches"
+    characters = 5_000_000
+    structure = 200_000
 
     matches: Annotated[list[MatchEntry], Field(max_length=MAX_MATCHES, fail_fast=True)] | None = None
     files_searched: _Number | None = None
@@ -358,28 +364,22 @@ class RunAnswer(CallAnswer):
 class UndoAnswer(CallAnswer):
     """Result of an undo per file."""
 
+    characters = 5_000_000
+    structure = 1_000_000
+
     files: Annotated[list[UndoneEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerLimit:
-    """Limits of a method's result: its model, its length, and its length outside of strings."""
-
-    model: type[CallAnswer]
-    characters: int = 512_000
-    structure: int = 10_000  # brackets, commas, numbers: they become objects in memory
-
-
-ANSWERS: dict[str, AnswerLimit] = {
-    "workspace/read": AnswerLimit(ReadAnswer, characters=MAX_FRAME_BYTES),
-    "workspace/stat": AnswerLimit(StatAnswer),
-    "workspace/list": AnswerLimit(ListAnswer, characters=5_000_000, structure=1_000_000),
-    "workspace/search": AnswerLimit(SearchAnswer, characters=5_000_000, structure=200_000),
-    "workspace/write": AnswerLimit(WriteAnswer),
-    "workspace/edit": AnswerLimit(WriteAnswer),
-    "workspace/delete": AnswerLimit(WriteAnswer),
-    "workspace/run": AnswerLimit(RunAnswer),
-    "workspace/undo": AnswerLimit(UndoAnswer, characters=5_000_000, structure=1_000_000),
+ANSWERS: dict[str, type[CallAnswer]] = {
+    "workspace/read": ReadAnswer,
+    "workspace/stat": StatAnswer,
+    "workspace/list": ListAnswer,
+    "workspace/search": SearchAnswer,
+    "workspace/write": WriteAnswer,
+    "workspace/edit": WriteAnswer,
+    "workspace/delete": WriteAnswer,
+    "workspace/run": RunAnswer,
+    "workspace/undo": UndoAnswer,
 }
 
 
@@ -397,18 +397,6 @@ class Decided(_Message):
     ask_id: str
     decision: Literal["approve", "reject"]
     feedback: str = ""
-
-
-class ConnectorState(BaseModel):
-    """State of a project's connector, for `GET /my/projects/{id}/connector`."""
-
-    online: bool
-    connector_id: str | None = None
-    workspace_name: str | None = None
-    read_only: bool | None = None
-    mode: str | None = None
-    commands: list[str] = []
-    since: str | None = None
 
 
 def request(method: str, call: BaseModel, request_id: str) -> dict[str, JsonValue]:

@@ -1,4 +1,4 @@
-"""Response bodies for worker spaces, task workspaces and usage."""
+"""Response bodies for worker spaces, connectors, task workspaces and usage."""
 
 from datetime import date, datetime
 from typing import Literal
@@ -87,6 +87,18 @@ class Alert(ResponseBody):
     message: str = Field(examples=["Agent 2 has failed several times in a row."])
     raised_at: datetime
     resolved_at: datetime | None = Field(description="Null while the alert is open.")
+
+
+class ConnectorState(ResponseBody):
+    """State of a project's connector, for `GET /my/projects/{id}/connector`."""
+
+    online: bool
+    connector_id: str | None = None
+    workspace_name: str | None = None
+    read_only: bool | None = None
+    mode: str | None = None
+    commands: list[str] = Field(default=[])
+    since: str | None = None
 
 
 class WorkspaceRecord(ResponseBody):
