@@ -16,7 +16,8 @@ from artel.cli.questions import ToolQuestion
 from artel.client.api_client import ApiClient
 from artel.client.conversation import Conversation
 from artel.client.sse import ServerEvent
-from artel.client.turn import Answer, Turn
+from artel.client.turn import StreamedAnswer as Answer
+from artel.client.turn import Turn
 
 
 def printed(*answers: Answer) -> str:
@@ -139,7 +140,8 @@ class NoConversation(Conversation):
 
 def test_answer_waits_for_the_end_of_all_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     turn, shown = Turn(), []
-    screen = ChatScreen(NoConversation(), Watched(), direct=False, live=True)
+    screen = ChatScreen(NoConversation(), Watched(), direct=False)
+    screen.live = True
     done = [("task_completed", {"task_id": name, "result": "", "duration": 1.0}) for name in "ab"]
     for kind, data in [("task_plan_created", PLAN), done[0], PIECE, done[1], WHOLE]:
         turn.apply(ServerEvent(kind, {"turn_id": "t"} | data))
@@ -155,7 +157,8 @@ def test_answer_of_one_task_waits_for_its_agent_name(capsys: pytest.CaptureFixtu
     turn, shown = Turn(), []
     conversation = NoConversation()
     conversation._names[7] = "agent_coder"
-    screen = ChatScreen(conversation, Watched(), direct=False, live=True, in_chat=True)
+    screen = ChatScreen(conversation, Watched(), direct=False, in_chat=True)
+    screen.live = True
     started = ("task_started", {"task_id": "a", "agent_id": 7})
     for kind, data in [("task_plan_created", PLAN | {"tasks": PLAN["tasks"][:1]}), PIECE, started]:
         turn.apply(ServerEvent(kind, {"turn_id": "t"} | data))

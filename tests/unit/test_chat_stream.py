@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.client.api_client import ApiClient, ConnectionLost, ServerRefused, ServerUnreachable
+from artel.client.api_client import ApiClient, ResponseLost, ServerRefused, ServerUnreachable
 from artel.client.sse import ServerEvent, read_events
-from artel.client.turn import Answer, Turn
+from artel.client.turn import StreamedAnswer as Answer
+from artel.client.turn import Turn
 from artel.client.turn_stream import CONNECTION_LOST, RetryStream, TurnStream
 
 TURN = {"session_id": "s", "turn_id": "t"}
@@ -208,7 +209,7 @@ class Response:
 
 
 CREATED = ServerEvent("message_created", TURN | {"message_id": "u", "role": "user", "content": "?"}, 2)
-LOST = ConnectionLost("gone")
+LOST = ResponseLost("gone")
 
 
 def read(client: ScriptedClient) -> tuple[list[ServerEvent], list[float]]:
@@ -251,7 +252,7 @@ def test_no_retry_if_the_server_never_got_the_message() -> None:
 
 
 def test_reconnecting_gives_up_after_a_time() -> None:
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(ResponseLost):
         read(ScriptedClient(Response(CREATED), *[LOST] * 100))
 
 

@@ -3,8 +3,6 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row
-
 from artel.contract.spaces import Alert
 from artel.db.tables import alerts
 from artel.db.tenant import TenantRepository
@@ -18,7 +16,6 @@ class AlertRepository(TenantRepository):
     table = alerts
 
     def add(self, alert: Alert, subject: str) -> None:
-        """Add an alert."""
         self._add([alert.model_dump() | {"subject": subject, "resolved_at": None}])
 
     def is_open(self, project_id: int, kind: str, subject: str) -> bool:
@@ -37,28 +34,22 @@ class AlertRepository(TenantRepository):
         return [(row.kind, row.subject) for row in rows]
 
     def count(self, project_id: int) -> int:
-        """Return the number of the project's alerts."""
         return self._count(alerts.c.project_id == project_id)
 
     def page(self, project_id: int, limit: int, offset: int) -> list[Alert]:
         """Return a page of alerts, newest first."""
         newest = alerts.c.raised_at.desc(), alerts.c.id.desc()
         rows = self._find(alerts.c.project_id == project_id, order_by=newest, limit=limit, offset=offset)
-        return [_alert(row) for row in rows]
+        return [Alert.model_validate(row, from_attributes=True) for row in rows]
 
     def trim(self, project_id: int) -> None:
         """Delete the oldest resolved alerts above the maximum per project."""
         surplus = self.count(project_id) - MAX_PER_PROJECT
-        if surplus <= 0:
-            return
-        resolved = alerts.c.project_id == project_id, alerts.c.resolved_at.is_not(None)
-        oldest = self._select(alerts.c.id).where(*resolved).order_by(alerts.c.raised_at).limit(surplus)
-        self._remove(alerts.c.id.in_(oldest))
+        if surplus > 0:
+            resolved = alerts.c.project_id == project_id, alerts.c.resolved_at.is_not(None)
+            oldest = self._select(alerts.c.id).where(*resolved).order_by(alerts.c.raised_at).limit(surplus)
+            self._remove(alerts.c.id.in_(oldest))
 
 
 def _open(kind: str, subject: str) -> tuple[Any, ...]:
     return alerts.c.kind == kind, alerts.c.subject == subject, alerts.c.resolved_at.is_(None)
-
-
-def _alert(row: Row[Any]) -> Alert:
-    return Alert.model_validate(row._mapping)  # noqa: SLF001 - the public name of a row's mapping

@@ -38,7 +38,6 @@ def open_alerts(connection: Connection, principal: Principal, project_id: int) -
 
 
 def list_alerts(connection: Connection, principal: Principal, project_id: int, limit: int, offset: int) -> Page[Alert]:
-    """Return a page of a project's alerts."""
     ProjectRepository(connection, principal).get(project_id)
     repository = AlertRepository(connection, principal)
     items = repository.page(project_id, limit, offset)

@@ -3,15 +3,15 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from artel.cli import chat_commands
 from artel.cli.chat_screen import ChatScreen, StatusLine, print_name
-from artel.cli.chat_turn import retry_turn, run_turn, unknown_agent
-from artel.cli.output import is_smart_terminal, say, table, visible
-from artel.cli.questions import can_ask
+from artel.cli.chat_turn import follow_turn, run_turn, unknown_agent
+from artel.cli.output import error_text, is_smart_terminal, say, table, visible
+from artel.client.turn import Turn
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
@@ -67,91 +67,79 @@ class ChatPrompt:
             ),
             "sessions": lambda _: chat_commands.show_sessions(self._conversation),
             "resume": self._resume,
-            "new": lambda _: self._new_session(),
+            "new": self._new_session,
             "history": self._show_history,
             "cancel": lambda _: _say("Cancelled." if self._conversation.cancel_last() else "Nothing is running."),
-            "retry": lambda _: self._retry(),
+            "retry": self._retry,
             "undo": lambda _: _say(chat_commands.undo_last(self._conversation)),
-            "diff": lambda _: self._show_changes(),
+            "diff": self._show_changes,
             "files": lambda _: _say(chat_commands.changed_files(self._conversation)),
             "plan": lambda _: _say(chat_commands.last_plan(self._conversation), is_smart=self._is_smart),
             "rename": lambda text: _say(chat_commands.rename(self._conversation, text)),
-            "copy": lambda _: self._copy(),
+            "copy": self._copy,
             "cost": lambda _: _say(chat_commands.cost(self._conversation)),
             "model": lambda text: _say(chat_commands.change_model(self._conversation, self._agent, text)),
         }
-        self._read = self._line_editor(history_file) if self._is_smart else input
+        self._read: Callable[[str], str] = input
+        if self._is_smart:
+            from artel.cli.chat_input import ChatInput  # slow to import
 
-    def _line_editor(self, history_file: Path) -> Callable[[str], str]:
-        from artel.cli.chat_input import ChatInput  # slow to import
-
-        folder = self._folder.path if self._folder else Path.cwd()
-        return ChatInput(history_file, self._conversation, [*self._commands, "quit"], folder).ask
+            path = folder.path if folder else Path.cwd()
+            self._read = ChatInput(history_file, conversation, [*self._commands, "quit"], path).ask
 
     def run(self) -> None:
         """Read and run input until the user leaves."""
         _say(f"Project {self._conversation.project_name()}. /help lists the commands, Ctrl-D leaves.")
         if not self._conversation.is_new:
             self._show_history("")
-        while (line := self._ask()) is not None:
+        while True:
             try:
-                self._do(line.strip())
+                if self._folder is not None and (message := self._folder.message()):
+                    _say(message, is_smart=self._is_smart)
+                line = self._read(f"{visible(self._agent, keep='')}> " if self._agent else "> ").strip()
+            except (EOFError, KeyboardInterrupt):
+                sys.stdout.write("\n")
+                return
+            if line in ("/quit", "/exit"):
+                return
+            try:
+                self._do(line)
             except ArtelError as error:
-                again = f" Try again in {error.retry_after} s." if error.retry_after else ""
-                say(f"artel: {error.detail}{again}", err=True)
+                say(f"artel: {error_text(error)}", err=True)
             except KeyboardInterrupt:
                 typer.echo("", err=True)
 
-    def _ask(self) -> str | None:
-        """Return the next line, or None when the user leaves."""
-        try:
-            if self._folder is not None and (message := self._folder.message()):
-                _say(message, is_smart=self._is_smart)
-            line = self._read(f"{visible(self._agent, keep='')}> " if self._agent else "> ")
-        except (EOFError, KeyboardInterrupt):
-            sys.stdout.write("\n")
-            return None
-        return None if line.strip() in ("/quit", "/exit") else line
-
     def _do(self, line: str) -> None:
-        name, rest = _first_word(line[1:])
-        if line.startswith("/") and not line.startswith("//") and name in self._commands:
+        name = line[1:].split(maxsplit=1)[0] if line[1:2].strip() else ""
+        rest = line[1 + len(name) :].strip()
+        is_command = line.startswith("/") and not line.startswith("//")
+        if is_command and name in self._commands:
             self._commands[name](rest)
-        elif line.startswith("/") and not line.startswith("//") and "/" not in name and "\n" not in line:
+        elif is_command and "/" not in name and "\n" not in line:
             _say(f"There is no /{name}. /help lists the commands; //{name} sends it as a message.")
         elif line.startswith("@"):
-            self._talk_to(None if name in ("", ORCHESTRATOR) else name, rest)
+            agent = None if name in ("", ORCHESTRATOR) else name
+            if rest:
+                self._send_to(agent, rest)
+            elif agent is not None:
+                names = ((found["name"], str(found["id"])) for found in self._conversation.agents())
+                if not any(agent in (name, name.removeprefix("agent_"), number) for name, number in names):
+                    raise unknown_agent(self._conversation, agent)
+            self._agent = agent
         elif line:
             self._send_to(self._agent, line.removeprefix("/") if line.startswith("//") else line)
 
-    def _talk_to(self, agent: str | None, text: str) -> None:
-        if text:
-            self._send_to(agent, text)
-        elif agent is not None:
-            names = ((found["name"], str(found["id"])) for found in self._conversation.agents())
-            if not any(agent in (name, name.removeprefix("agent_"), number) for name, number in names):
-                raise unknown_agent(self._conversation, agent)
-        self._agent = agent
-
     def _send_to(self, agent: str | None, text: str) -> None:
-        run_turn(self._conversation, self._screen(direct=agent is not None), text, agent)
+        screen = ChatScreen(self._conversation, self._status, direct=agent is not None, in_chat=True)
+        run_turn(self._conversation, screen, text, agent)
 
-    def _retry(self) -> None:
+    def _retry(self, _: str) -> None:
         turn_id = chat_commands.last_turn(self._conversation)
         is_direct = self._conversation.turn(turn_id)["mode"] == "direct"
-        retry_turn(self._conversation, self._screen(direct=is_direct), turn_id)
+        screen = ChatScreen(self._conversation, self._status, direct=is_direct, in_chat=True)
+        follow_turn(self._conversation.send_again(turn_id), Turn(), screen)
 
-    def _screen(self, *, direct: bool) -> ChatScreen:
-        return ChatScreen(
-            self._conversation,
-            self._status,
-            direct=direct,
-            live=sys.stdout.isatty(),
-            in_chat=True,
-            asks=can_ask(),
-        )
-
-    def _new_session(self) -> None:
+    def _new_session(self, _: str) -> None:
         self._conversation = self._conversation.new_session()
         _say("Started a new session.")
 
@@ -164,43 +152,32 @@ class ChatPrompt:
         _say(f"Session: {self._conversation.session['title']}")
         self._show_history("")
 
-    def _copy(self) -> None:
+    def _copy(self, _: str) -> None:
         if not self._is_smart:
             raise chat_commands.WrongCommand("Not copied: this terminal does not support it.")
         _say(chat_commands.copy_last(self._conversation, sys.stdout))
 
-    def _show_changes(self) -> None:
+    def _show_changes(self, _: str) -> None:
         for line, style in chat_commands.last_changes(self._conversation):
             _say(line, style, is_smart=self._is_smart)
 
     def _show_history(self, count: str) -> None:
         messages = self._conversation.messages(min(int(count), MAX_HISTORY) if count.isdecimal() else HISTORY)
-        for message in messages:
-            who = {"user": "you", "system": "artel"}.get(message["role"]) or message["agent"] or ORCHESTRATOR
-            self._show_message(who, message)
         if not messages:
             _say("No messages yet.")
+        for message in messages:
+            who = {"user": "you", "system": "artel"}.get(message["role"]) or message["agent"] or ORCHESTRATOR
+            if not self._is_smart:
+                _say(f"{who}: {message['content']}")
+                continue
+            print_name(who, is_smart=True)
+            if message["role"] == "assistant":
+                from artel.cli.markdown_screen import console, print_markdown  # rich is slow to import
 
-    def _show_message(self, who: str, message: dict[str, Any]) -> None:
-        if not self._is_smart:
-            _say(f"{who}: {message['content']}")
-            return
-        from artel.cli.markdown_screen import console, print_markdown
-
-        print_name(who, is_smart=True)
-        if message["role"] == "assistant":
-            print_markdown(console(), message["content"])
-        else:
-            _say(message["content"], is_smart=True)
-        typer.echo("")
-
-
-def _first_word(text: str) -> tuple[str, str]:
-    """Return the first word of a text ("" if it starts with a space) and the rest."""
-    if not text or text[0].isspace():
-        return "", text.strip()
-    first, *rest = text.split(maxsplit=1)
-    return first, rest[0].strip() if rest else ""
+                print_markdown(console(), message["content"])
+            else:
+                _say(message["content"], is_smart=True)
+            typer.echo("")
 
 
 def _say(text: str, style: str = "", *, is_smart: bool = False) -> None:

@@ -4,17 +4,12 @@ import shutil
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from artel.cli.output import is_smart_terminal, visible
 from artel.cli.plan_screen import RETRY, PlanScreen, cost_summary, how_to_decide, money
-from artel.cli.questions import (
-    PlanQuestion,
-    ToolQuestion,
-    cost_increase,
-    deadline,
-    is_cost_increase,
-)
+from artel.cli.questions import PlanQuestion, ToolQuestion, can_ask, deadline, is_cost_increase
 from artel.errors import ArtelError
 from artel.text import one_line
 
@@ -22,7 +17,7 @@ if TYPE_CHECKING:
     from artel.cli.markdown_screen import MarkdownPrinter
     from artel.client.conversation import Conversation
     from artel.client.plan import Plan
-    from artel.client.turn import Answer, Turn
+    from artel.client.turn import StreamedAnswer, Turn
 
 RESTARTED = "[the answer starts again]"
 DELAY_SECONDS = 1.0
@@ -75,11 +70,9 @@ class StatusLine:
             time.sleep(0.2)
 
     def _write(self, text: str) -> None:
-        try:
+        with suppress(OSError, ValueError):  # the terminal was closed: the next print fails
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # the terminal was closed: the next print fails
-            return
 
 
 class AnswerPrinter:
@@ -93,8 +86,7 @@ class AnswerPrinter:
         self._tool_calls = 0  # made when the text last grew
         self.at_line_start = True  # whether the next character is the first of a line
 
-    def show(self, answer: "Answer") -> None:
-        """Print the new text of the answer."""
+    def show(self, answer: "StreamedAnswer") -> None:
         if not answer.text.startswith(self._source):
             self._source = self._clean = ""
         last = self._source[-1:]  # how a character is shown may depend on the one before it
@@ -113,7 +105,6 @@ class AnswerPrinter:
         self._printed = self._clean
 
     def end_line(self) -> None:
-        """End the current line, if it has text."""
         if not self.at_line_start:
             self._write("\n")
 
@@ -150,18 +141,16 @@ class ChatScreen:
         status: StatusLine,
         *,
         direct: bool,
-        live: bool,
         in_chat: bool = False,
         silent: bool = False,
-        asks: bool = False,
     ) -> None:
         self._conversation = conversation
         self._direct = direct  # the message is for an agent, not the orchestrator
         self._status = status
-        self._live = live  # print the answer while it is written
+        self.live = sys.stdout.isatty()  # print the answer while it is written
         self._silent = silent  # the caller prints the answer
         self._is_in_chat = in_chat  # print the author above the answer, and mention slash commands
-        self._asks = asks  # the user can answer questions here
+        self._asks = can_ask() and not silent
         self._is_smart = is_smart_terminal()
         self._printer = _printer(is_smart=self._is_smart)
         self._has_name = False
@@ -193,7 +182,9 @@ class ChatScreen:
             again = f" To send it again: {RETRY}" if self._is_in_chat and not self._plans.was_shown else ""
             self.note(f"artel: {turn.error or f'The turn ended as {turn.status}.'}{again}")
         if turn.plan is not None and self._plans.was_shown:
-            self._show_cost(turn.plan)
+            with suppress(ArtelError):  # an answer must not fail because of its cost
+                workflow = self._conversation.workflow(turn.plan.workflow_id)
+                self.note(cost_summary(workflow, is_in_chat=self._is_in_chat), "dim")
 
     def leave(self) -> None:
         """Remove the status line when the turn is left before its end."""
@@ -212,53 +203,46 @@ class ChatScreen:
             sys.stderr.write(visible(text) + "\n")
             sys.stderr.flush()
 
-    def _show_cost(self, plan: "Plan") -> None:
-        try:
-            workflow = self._conversation.workflow(plan.workflow_id)
-        except ArtelError:  # an answer must not fail because of its cost
-            return
-        self.note(cost_summary(workflow, is_in_chat=self._is_in_chat), "dim")
-
     def _can_stream(self, turn: "Turn") -> bool:
         """Return whether to show a partial answer: deltas may overtake the events that name its author."""
-        if not self._live:
+        if not self.live:
             return False
         if turn.plan is not None and not turn.plan.is_single:
             return turn.plan.is_over
         needs_name = self._is_in_chat and (self._direct or turn.plan is not None)
         return turn.agent_id is not None or not needs_name
 
-    def _ask(self, turn: "Turn", approval: dict[str, Any]) -> None:
-        approval_id = str(approval.get("approval_id"))
+    def _ask(self, turn: "Turn", request: dict[str, Any]) -> None:
+        """Ask about an approval once; if the user can't answer here, print how to decide."""
+        approval_id = str(request.get("approval_id"))
         if approval_id == self._asked_id:
             return
         self._asked_id = approval_id
-        if approval.get("tool"):
-            self._ask_about_tool(approval, approval_id)
+        if request.get("tool"):
+            subject = f"{request['tool']} ({approval_id})"
+            if self._asks:
+                agent_id = request.get("agent_id")
+                agent = "An agent" if agent_id is None else self._conversation.agent_name(agent_id)
+                ToolQuestion(self._conversation, request, agent, self.note).ask()
         elif turn.plan is not None:
-            self._ask_about_plan(turn.plan, approval, approval_id)
-
-    def _ask_about_tool(self, request: dict[str, Any], approval_id: str) -> None:
-        if self._asks:
-            agent_id = request.get("agent_id")
-            agent = "An agent" if agent_id is None else self._conversation.agent_name(agent_id)
-            ToolQuestion(self._conversation, request, agent, self.note).ask()
+            subject = f"a plan ({approval_id}) {deadline(request)}"
+            self._show_plan(turn.plan, request)
+            if self._asks:
+                PlanQuestion(self._conversation, request, turn.plan, self.note).ask()
         else:
-            self.note(f"Waiting for your approval of {request['tool']} ({approval_id}). {how_to_decide(approval_id)}")
+            return
+        if not self._asks:
+            self.note(f"Waiting for your approval of {subject}. {how_to_decide(approval_id)}")
 
-    def _ask_about_plan(self, plan: "Plan", request: dict[str, Any], approval_id: str) -> None:
+    def _show_plan(self, plan: "Plan", request: dict[str, Any]) -> None:
+        details = request["details"]
         if is_cost_increase(request):
-            self.note(cost_increase(request))
+            agreed, spent, needed = (money(details[name]) for name in ("agreed_cost", "spent", "estimated_cost"))
+            self.note(f"The plan will cost more than agreed: {agreed} agreed, {spent} spent, {needed} needed in total.")
         else:
-            self._plans.show_whole(plan, request["details"].get("changed") or ())
-        if (left := request["details"].get("month_left")) is not None:
+            self._plans.show_whole(plan, details.get("changed") or ())
+        if (left := details.get("month_left")) is not None:
             self.note(f"Only {money(left)} of the project's monthly budget is left: the plan may end incomplete.")
-        if self._asks:
-            PlanQuestion(self._conversation, request, plan, self.note).ask()
-        else:
-            self.note(
-                f"Waiting for your approval of a plan ({approval_id}) {deadline(request)}. {how_to_decide(approval_id)}"
-            )
 
     def _progress(self, turn: "Turn") -> str:
         if turn.approval is not None:

@@ -1,6 +1,5 @@
 """Running a turn and showing it: a message, a retried one, or a workflow that is followed or retried."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -9,7 +8,6 @@ from artel.cli.chat_screen import ChatScreen, StatusLine
 from artel.cli.command_line import ExitCode
 from artel.cli.output import json_text, one_line, show
 from artel.cli.plan_screen import print_workflow
-from artel.cli.questions import can_ask
 from artel.client.api_client import ServerRefused
 from artel.client.conversation import Conversation, NoSuchAgent
 from artel.client.plan import Plan
@@ -24,7 +22,7 @@ ENDED = frozenset({"completed", "partial", "failed", "rejected", "cancelled", "t
 
 def ask(conversation: Conversation, content: str, agent: str | None, *, as_json: bool) -> ExitCode:
     """Send a message, print the answer, and return the exit code."""
-    screen = _screen(conversation, direct=agent is not None, as_json=as_json)
+    screen = ChatScreen(conversation, StatusLine(), direct=agent is not None, silent=as_json)
     turn, interrupted = run_turn(conversation, screen, content, agent)
     if as_json:
         typer.echo(json_text(turn_as_json(conversation, turn)))
@@ -42,19 +40,20 @@ def run_turn(conversation: Conversation, screen: ChatScreen, content: str, agent
         raise
 
 
-def retry_turn(conversation: Conversation, screen: ChatScreen, turn_id: str) -> tuple[Turn, bool]:
-    """Send the message of a turn again and show the new turn, as `run_turn` does."""
-    turn = Turn()
-    return turn, follow_turn(conversation.send_again(turn_id), turn, screen)
-
-
 def follow_turn(stream: TurnStream, turn: Turn, screen: ChatScreen) -> bool:
     """Show the events until the turn ends; return whether Ctrl-C was pressed, which cancels it."""
     interrupted = False
     try:
         while not turn.ended:
             try:
-                _follow(stream, turn, screen)
+                for event in stream.events():
+                    turn.apply(event)
+                    screen.show(turn)
+            except ServerRefused as refused:
+                if refused.code not in OUTCOMES:
+                    raise
+                turn.ended, turn.status = True, "timeout" if refused.code == "timeout" else "failed"
+                turn.error_code, turn.error = refused.code, refused.detail
             except KeyboardInterrupt:
                 if interrupted:  # pressed twice: don't wait for the end
                     raise
@@ -87,27 +86,16 @@ def turn_as_json(conversation: Conversation, turn: Turn) -> dict[str, Any]:
     }
 
 
-def _follow(stream: TurnStream, turn: Turn, screen: ChatScreen) -> None:
-    try:
-        for event in stream.events():
-            turn.apply(event)
-            screen.show(turn)
-    except ServerRefused as refused:
-        if refused.code not in OUTCOMES:
-            raise
-        turn.ended, turn.status = True, "timeout" if refused.code == "timeout" else "failed"
-        turn.error_code, turn.error = refused.code, refused.detail
-
-
 # Workflows
 
 
 def follow_retry(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
     """Retry a workflow, show its progress, and return the exit code; Ctrl-C cancels it."""
     workflow = client.call("GET", path)
-    conversation = _conversation(client, workflow)
+    conversation = Conversation.open(client, None, workflow["session_id"])
+    screen = ChatScreen(conversation, StatusLine(), direct=False, silent=as_json)
     turn = Turn(plan=Plan.to_retry(workflow) if workflow["tasks"] else None)
-    interrupted = follow_turn(RetryStream(client, workflow), turn, _screen(conversation, direct=False, as_json=as_json))
+    interrupted = follow_turn(RetryStream(client, workflow), turn, screen)
     if as_json:
         show(client.call("GET", path), as_json)
     return _exit_code(turn, interrupted=interrupted)
@@ -116,12 +104,12 @@ def follow_retry(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
 def follow(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
     """Follow a workflow to its end, ask its questions, and return the exit code; Ctrl-C does not cancel it."""
     # Get the session, and so its event number, before the workflow: events in between must not be missed.
-    conversation = _conversation(client, client.call("GET", path))
+    conversation = Conversation.open(client, None, client.call("GET", path)["session_id"])
     workflow = client.call("GET", path)
     if workflow["status"] in ENDED:
         show(workflow, as_json) if as_json else print_workflow(workflow)
         return ExitCode.OK if workflow["status"] in ("completed", "partial") else ExitCode.FAILED
-    screen = _screen(conversation, direct=False, as_json=as_json)
+    screen = ChatScreen(conversation, StatusLine(), direct=False, silent=as_json)
     screen.note(one_line(f"{workflow['request']} [{workflow['status']}]"))
     turn = Turn.of_workflow(workflow)
     try:
@@ -137,21 +125,6 @@ def follow(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
     if as_json:
         show(client.call("GET", path), as_json)
     return _exit_code(turn)
-
-
-def _conversation(client: "ApiClient", workflow: dict[str, Any]) -> Conversation:
-    return Conversation.open(client, None, workflow["session_id"])
-
-
-def _screen(conversation: Conversation, *, direct: bool, as_json: bool) -> ChatScreen:
-    return ChatScreen(
-        conversation,
-        StatusLine(),
-        direct=direct,
-        live=sys.stdout.isatty(),
-        silent=as_json,
-        asks=can_ask() and not as_json,
-    )
 
 
 def _exit_code(turn: Turn, *, interrupted: bool = False) -> ExitCode:

@@ -19,7 +19,7 @@ from artel.cli.chat_screen import RESTARTED
 from artel.cli.output import visible
 
 if TYPE_CHECKING:
-    from artel.client.turn import Answer
+    from artel.client.turn import StreamedAnswer
 
 WIDEST = 120
 LIVE_LINES = 8  # of the block that is being written
@@ -71,7 +71,7 @@ class MarkdownPrinter:
         """Whether other text can be printed without calling `end_line` first."""
         return self._live == 0
 
-    def show(self, answer: "Answer") -> None:
+    def show(self, answer: "StreamedAnswer") -> None:
         """Print the finished blocks, and the end of the unfinished one."""
         text = answer.text
         if not text.startswith(self._text):

@@ -17,6 +17,7 @@ from typing import Any
 import typer
 
 from artel.client.hidden_characters import HIDDEN_PATTERN, count_hidden, hidden_characters, is_emoji_style
+from artel.errors import ArtelError
 from artel.text import one_line as in_one_line
 from artel.text import shorten
 
@@ -55,6 +56,11 @@ def announcement(what: str, *texts: str) -> str:
 def escaped(character: str) -> str:
     r"""Return a character as a Python escape: `\x9d`, `\u202e`, `\U000e0041`."""
     return character.encode("unicode_escape").decode()
+
+
+def error_text(error: ArtelError) -> str:
+    """Return what happened, and when to try again."""
+    return error.detail + (f" Try again in {error.retry_after} s." if error.retry_after else "")
 
 
 def json_text(data: Any, indent: int | None = 2) -> str:

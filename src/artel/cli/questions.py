@@ -10,11 +10,12 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from artel.cli.output import announcement, one_line, visible
-from artel.cli.plan_screen import at_most, changed_plan_text, how_to_decide, money
+from artel.cli.plan_screen import at_most, changed_plan_text, how_to_decide
 from artel.errors import ArtelError, Kind
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def deadline(request: dict[str, Any]) -> str:
     return f"until {expires:%H:%M:%S}" if is_today else f"until {expires:%Y-%m-%d %H:%M}"
 
 
-class _Question(ABC):
+class _ApprovalQuestion(ABC):
     """Asks about an approval until there is a decision, and sends it."""
 
     def __init__(self, conversation: "Conversation", request: dict[str, Any], note: Note) -> None:
@@ -145,26 +146,23 @@ class _Question(ABC):
 
     def _ask_until_decided(self) -> None:
         """Ask until there is a decision; if the input is closed, print how to decide elsewhere."""
-        lines = TypedLines(lambda: self._conversation.is_pending(self._id))
-        try:
-            while not self._is_decided(lines):
-                pass
-        except Settled:
-            self._note(self._outcome())
-        except InputClosed:
-            self._note(how_to_decide(self._id))
-
-    def _is_decided(self, lines: TypedLines) -> bool:
-        """Ask once; return whether that was a decision the server accepted."""
-        try:
-            return self._ask_once(lines)
-        except ArtelError as error:
-            if error.kind in (Kind.CONFLICT, Kind.NOT_FOUND):
-                raise Settled from error
-            if error.kind not in _TRY_AGAIN:
-                raise
-            self._note(f"artel: {error.detail}")
-            return False
+        # The question stays open while the server can't be reached.
+        lines = TypedLines(lambda: self._conversation.approval_status(self._id) in ("pending", ""))
+        is_decided = False
+        while not is_decided:
+            try:
+                is_decided = self._ask_once(lines)
+            except Settled:
+                self._note(self._outcome())
+                return
+            except InputClosed:
+                self._note(how_to_decide(self._id))
+                return
+            except ArtelError as error:
+                is_decided = error.kind in (Kind.CONFLICT, Kind.NOT_FOUND)
+                if not is_decided and error.kind not in _TRY_AGAIN:
+                    raise
+                self._note(self._outcome() if is_decided else f"artel: {error.detail}")
 
     @abstractmethod
     def _ask_once(self, lines: TypedLines) -> bool:
@@ -183,16 +181,7 @@ def is_cost_increase(request: dict[str, Any]) -> bool:
     return "spent" in request["details"]
 
 
-def cost_increase(request: dict[str, Any]) -> str:
-    """Return the costs of a running plan that asks for more money."""
-    costs = request["details"]
-    return (
-        f"The plan will cost more than agreed: {money(costs['agreed_cost'])} agreed, {money(costs['spent'])} spent, "
-        f"{money(costs['estimated_cost'])} needed in total."
-    )
-
-
-class PlanQuestion(_Question):
+class PlanQuestion(_ApprovalQuestion):
     """Asks whether to run a plan, or whether it may cost more."""
 
     def __init__(self, conversation: "Conversation", request: dict[str, Any], plan: "Plan", note: Note) -> None:
@@ -225,7 +214,8 @@ class PlanQuestion(_Question):
                 instruction = text or lines.ask(INSTRUCTION)
                 return bool(instruction) and self._approve(instruction=instruction)
             case (("c" | "change"), "") if not self._is_cost_increase:
-                self._change(lines)
+                while line := lines.ask(CHANGE):
+                    self._note(self._change(line) or changed_plan_text(self._wanted))
             case _:
                 self._note(f"Please answer {'y or n' if self._is_cost_increase else 'y, i, c or n'} (Ctrl-C cancels).")
         return False
@@ -236,49 +226,38 @@ class PlanQuestion(_Question):
         self._plan.tasks = self._wanted.tasks
         return True
 
-    def _change(self, lines: TypedLines) -> None:
-        while line := lines.ask(CHANGE):
-            word, _, rest = line.partition(" ")
-            task_id, _, value = rest.strip().partition(" ")
-            problem = self._change_task(word.lower(), task_id, value.strip())
-            self._note(problem or changed_plan_text(self._wanted))
-
-    def _change_task(self, word: str, task_id: str, value: str) -> str | None:
-        """Change a task; return an error message if that is not possible."""
+    def _change(self, line: str) -> str | None:
+        """Change a task as typed; return an error message if that is not possible."""
+        word, _, rest = line.partition(" ")
+        task_id, _, value = rest.strip().partition(" ")
         if task_id not in self._wanted.tasks:
             return f"Unknown task. Tasks: {', '.join(self._wanted.tasks)}."
-        match word:
-            case "d" | "drop" if self._wanted.is_single:
+        change: dict[str, Any]
+        match word.lower(), value.strip():
+            case (("d" | "drop"), _) if self._wanted.is_single:
                 return "This is the only task. To reject the plan, answer n."
-            case "d" | "drop":
+            case (("d" | "drop"), _):
                 self._wanted.drop(task_id)
                 self._changes[task_id] = {"id": task_id, "drop": True}
-            case "a" | "agent":
-                return self._assign(task_id, value)
-            case "t" | "text" if value:
-                self._wanted.change(task_id, description=value)
-                self._record(task_id, description=value)
+                return None
+            case (("a" | "agent"), name):
+                names = [str(agent["name"]) for agent in self._conversation.agents()]
+                change = {"agent": name if name in names else f"agent_{name}"}
+                if change["agent"] not in names:
+                    return f"There is no agent called {one_line(name)}. Agents: {', '.join(names)}."
+            case (("t" | "text"), text) if text:
+                change = {"description": text}
             case _:
                 return "Type d, a or t, then the task, then the agent's name or the text."
-        return None
-
-    def _assign(self, task_id: str, name: str) -> str | None:
-        names = [str(agent["name"]) for agent in self._conversation.agents()]
-        found = name if name in names else f"agent_{name}"
-        if found not in names:
-            return f"There is no agent called {one_line(name)}. Agents: {', '.join(names)}."
-        self._wanted.change(task_id, agent=found)
-        self._record(task_id, agent=found)
-        return None
-
-    def _record(self, task_id: str, **change: str) -> None:
+        self._wanted.tasks[task_id] = replace(self._wanted.tasks[task_id], **change)
         self._changes[task_id] = self._changes.get(task_id, {"id": task_id}) | change
+        return None
 
 
 # Tool calls
 
 
-class ToolQuestion(_Question):
+class ToolQuestion(_ApprovalQuestion):
     """Shows a tool call, and asks whether the agent may make it."""
 
     def __init__(self, conversation: "Conversation", request: dict[str, Any], agent: str, note: Note) -> None:
@@ -292,21 +271,9 @@ class ToolQuestion(_Question):
         self._action = f"{self._verb or 'use'} {visible(self._name if self._verb else str(request['tool']), keep='')}"
 
     def ask(self) -> None:
-        """Ask until there is a decision; if the connector asks, print where to decide."""
-        self._show()
-        if self._details.get("where") == "terminal":
-            self._note("Answer in the terminal where `artel connect` runs; it asks only there.")
-            return
-        longer = f"s: for this session, a: always ({visible(str(self._grant), keep='')}), " if self._grant else ""
-        self._note(f"y: once, {longer}n: no, n REASON: no, and why. You can decide {deadline(self._request)}.", "dim")
-        self._ask_until_decided()
-
-    def _outcome(self) -> str:
-        return _OUTCOMES.get(self._conversation.approval_status(self._id), "No longer needed.")
-
-    def _show(self) -> None:
-        arguments, stored_diff = self._request["arguments"], self._details.get("diff")
-        diff = str(_whole(arguments, has_verb=bool(self._verb)) if stored_diff is None else stored_diff)
+        """Show the call and ask until there is a decision; if the connector asks, print where to decide."""
+        stored_diff = self._details.get("diff")
+        diff = str(self._whole_arguments() if stored_diff is None else stored_diff)
         self._note(f"{self._agent} wants to {self._action}:", "bold")
         warnings = (self._details.get(field) for field in ("reason", "warning", "notice"))
         for warning in (*warnings, announcement("This", self._name, diff)):
@@ -318,6 +285,25 @@ class ToolQuestion(_Question):
             self._note(f"No change: {name} already has this content." if is_same else f"{name} will be empty.")
         for line, style in diff_lines(diff):
             self._note(line, style, wrap=False)
+        if self._details.get("where") == "terminal":
+            self._note("Answer in the terminal where `artel connect` runs; it asks only there.")
+            return
+        longer = f"s: for this session, a: always ({visible(str(self._grant), keep='')}), " if self._grant else ""
+        self._note(f"y: once, {longer}n: no, n REASON: no, and why. You can decide {deadline(self._request)}.", "dim")
+        self._ask_until_decided()
+
+    def _outcome(self) -> str:
+        return _OUTCOMES.get(self._conversation.approval_status(self._id), "No longer needed.")
+
+    def _whole_arguments(self) -> str:
+        """Return the arguments of a call without a diff: as added and removed lines if it changes a file."""
+        arguments = self._request["arguments"]
+        if not self._verb:
+            return "\n".join(f"{name}: {value}" for name, value in arguments.items())
+        lines = {"+": arguments["content"]} if "content" in arguments else {}
+        if "old" in arguments and not lines:
+            lines = {"-": arguments["old"], "+": arguments.get("new", "")}
+        return "\n".join(f"{mark}{line}" for mark, text in lines.items() for line in str(text).split("\n"))
 
     def _ask_once(self, lines: TypedLines) -> bool:
         line = lines.ask(f"{self._action}? [{'y/s/a/n' if self._grant else 'y/n'}] ")
@@ -333,18 +319,3 @@ class ToolQuestion(_Question):
             outcome = f"Nothing was {self._done}" if self._done else "It was not done"
             self._note(f"You refused: {self._action}. {outcome}.")
         return True
-
-
-def _whole(arguments: dict[str, Any], *, has_verb: bool) -> str:
-    """Return the arguments of a call without a diff: as added and removed lines if it changes a file."""
-    if not has_verb:
-        return "\n".join(f"{name}: {value}" for name, value in arguments.items())
-    if "content" in arguments:
-        return _marked("+", str(arguments["content"]))
-    if "old" not in arguments:
-        return ""
-    return f"{_marked('-', str(arguments['old']))}\n{_marked('+', str(arguments.get('new', '')))}"
-
-
-def _marked(mark: str, text: str) -> str:
-    return "\n".join(f"{mark}{line}" for line in text.split("\n"))

@@ -30,7 +30,7 @@ class ServerUnreachable(ArtelError, kind=Kind.UNAVAILABLE, code="server_unreacha
     """The connection to the server can't be made."""
 
 
-class ConnectionLost(ServerUnreachable):
+class ResponseLost(ServerUnreachable):
     """The connection broke or timed out after a request was sent, which the server may have processed."""
 
 
@@ -54,9 +54,8 @@ class ApiClient:
         try:
             self._http = httpx.Client(base_url=server, headers=headers, timeout=TIMEOUT)
         except (httpx.InvalidURL, ValueError) as invalid:
-            raise ServerUnreachable(
-                f"{server} is not a valid server address. Example: http://127.0.0.1:8700"
-            ) from invalid
+            detail = f"{server} is not a valid server address. Example: http://127.0.0.1:8700"
+            raise ServerUnreachable(detail) from invalid
 
     def __enter__(self) -> Self:
         return self
@@ -75,11 +74,8 @@ class ApiClient:
     @contextmanager
     def stream(self, method: str, path: str, headers: dict[str, str] | None = None, **options: Any) -> Iterator[Any]:
         """Open an `httpx.Response` to stream; raise ServerRefused for an error status."""
-        all_headers = {"Accept": "text/event-stream"} | (headers or {})
-        with (
-            self._translated(),
-            self._http.stream(method, path, headers=all_headers, timeout=STREAM_TIMEOUT, **options) as response,
-        ):
+        options |= {"headers": {"Accept": "text/event-stream"} | (headers or {}), "timeout": STREAM_TIMEOUT}
+        with self._translated(), self._http.stream(method, path, **options) as response:
             if not response.is_success:
                 response.read()
                 raise _refused(response)
@@ -103,7 +99,7 @@ class ApiClient:
             raise ServerUnreachable(f"The request to {self.server} is invalid and was not sent.") from failure
         except (httpx.TransportError, httpx.InvalidURL) as failure:
             connected = not isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout | httpx.InvalidURL)
-            raise (ConnectionLost if connected else ServerUnreachable)(
+            raise (ResponseLost if connected else ServerUnreachable)(
                 f"No answer from {self.server} ({failure}). Is it running? `artel up` starts one here."
             ) from failure
 

@@ -104,8 +104,8 @@ class Conversation:
     def changes(self, count: int) -> list[dict[str, Any]]:
         """Return this session's file changes and undos among the newest `count` calls of the project, newest first."""
         page = self.api.call("GET", f"/my/projects/{self.project_id}/audit", params={"limit": count})
-        mine = [call for call in page["items"] if call["session_id"] == self.session_id and call["status"] == "done"]
-        return [call for call in mine if call["tool"] in CHANGING_TOOLS or call["tool"] == "undo"]
+        done = [call for call in page["items"] if call["session_id"] == self.session_id and call["status"] == "done"]
+        return [call for call in done if call["tool"] in CHANGING_TOOLS or call["tool"] == "undo"]
 
     def approval(self, approval_id: str) -> dict[str, Any]:
         return dict(self.api.call("GET", f"/my/approvals/{approval_id}"))
@@ -152,19 +152,12 @@ class Conversation:
     def decide(self, approval_id: str, decision: dict[str, Any]) -> None:
         self.api.call("POST", f"/my/approvals/{approval_id}/confirm", json=decision)
 
-    def is_pending(self, approval_id: str) -> bool:
-        """Return whether an approval still waits for a decision; assume so if the server can't be reached."""
-        try:
-            return bool(self.approval(approval_id)["status"] == "pending")
-        except ArtelError as error:
-            return error.kind is not Kind.NOT_FOUND
-
     def approval_status(self, approval_id: str) -> str:
-        """Return the status of an approval, or "" if the server can't be reached."""
+        """Return the status of an approval: "deleted" if there is none, "" if the server can't be reached."""
         try:
             return str(self.approval(approval_id)["status"])
-        except ArtelError:
-            return ""
+        except ArtelError as error:
+            return "deleted" if error.kind is Kind.NOT_FOUND else ""
 
     def new_session(self) -> "Conversation":
         created = self.api.call("POST", "/my/chat/sessions", json={"project_id": self.project_id})

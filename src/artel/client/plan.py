@@ -49,11 +49,10 @@ class Plan:
     @classmethod
     def of_event(cls, data: Mapping[str, Any]) -> "Plan":
         """Return the plan in a `task_plan_created` or `plan_request` event."""
-        requested = data.get("plan")
-        figures = data if requested is None else data["details"]
+        plan, figures = (data["plan"], data["details"]) if data.get("plan") is not None else (data, data)
         return cls(
             str(data["workflow_id"]),
-            _tasks(data["tasks"] if requested is None else requested["tasks"]),
+            _tasks(plan["tasks"]),
             figures.get("estimated_cost"),
             figures.get("estimated_cost_high"),
             figures.get("estimated_duration"),
@@ -92,10 +91,8 @@ class Plan:
     def apply(self, event: ServerEvent) -> None:
         """Update the task that the event is about."""
         task, status = self.tasks.get(str(event.data.get("task_id"))), _STATUSES.get(event.type)
-        if task is None or status is None:
-            return
-        if task.has_ended and event.type != "task_started":  # late events of a task that has ended
-            return
+        if task is None or status is None or (task.has_ended and event.type != "task_started"):
+            return  # a late event of a task that has ended, or not about a task
         task = replace(task, status=status)
         if task.has_ended:
             task = replace(task, error=event.data.get("error"), seconds=event.data.get("duration"))
@@ -108,10 +105,6 @@ class Plan:
             if task_id in task.depends_on:
                 needed = [other for other in task.depends_on if other != task_id]
                 self.tasks[task.id] = replace(task, depends_on=tuple(dict.fromkeys([*needed, *dropped.depends_on])))
-
-    def change(self, task_id: str, *, agent: str = "", description: str = "") -> None:
-        task = self.tasks[task_id]
-        self.tasks[task_id] = replace(task, agent=agent or task.agent, description=description or task.description)
 
 
 def approval_event(approval: Mapping[str, Any]) -> ServerEvent:

@@ -16,7 +16,7 @@ class ServerEvent:
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
-    """Yield the events of a byte stream; drop an incomplete event at its end."""
+    """Yield the events of a byte stream; drop comments, invalid events, and an incomplete event at its end."""
     fields: dict[bytes, bytes] = {}
     for line in _lines(pieces):
         if line:
@@ -24,9 +24,14 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
             value = value.removeprefix(b" ")
             fields[name] = fields[name] + b"\n" + value if name == b"data" and name in fields else value
             continue
-        if event := _event(fields):
-            yield event
+        try:
+            number = int(fields[b"id"]) if b"id" in fields else None
+            event = ServerEvent(fields[b"event"].decode(), json.loads(fields[b"data"]), number)
+        except (KeyError, ValueError):
+            event = None
         fields = {}
+        if event is not None and isinstance(event.data, dict):
+            yield event
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -37,14 +42,3 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
             yield b"".join([*rest, line]).removesuffix(b"\r")
             rest = []
         rest.append(last)
-
-
-def _event(fields: dict[bytes, bytes]) -> ServerEvent | None:
-    """Return the event of these fields, or None for comments and invalid events."""
-    try:
-        data = json.loads(fields[b"data"])
-        number = int(fields[b"id"]) if b"id" in fields else None
-        kind = fields[b"event"].decode()
-    except (KeyError, ValueError):
-        return None
-    return ServerEvent(kind, data, number) if isinstance(data, dict) else None

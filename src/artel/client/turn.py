@@ -31,33 +31,28 @@ PROGRESS = {
 
 
 @dataclass(slots=True)
-class Answer:
+class StreamedAnswer:
     """A message that is being streamed: deltas extend it, snapshots and the stored message replace it."""
 
     n: int = 0
     text: str = ""
     complete: bool = False
-    # A delta was lost: ignore deltas until a snapshot or the whole message comes.
-    broken: bool = False
-    # Tool calls so far: the text after a call replaces the text before it.
-    tool_calls: int = 0
+    broken: bool = False  # a delta was lost: ignore deltas until a snapshot or the whole message comes
+    tool_calls: int = 0  # so far; the text after a call replaces the text before it
 
     def add(self, n: int, text: str) -> None:
         """Append a delta; ignore one that is already contained."""
         if self.complete or self.broken or n <= self.n:
             return
-        if n > self.n + 1:
-            self.broken = True
-            return
-        self.n, self.text = n, self.text + text
+        self.broken = n > self.n + 1
+        if not self.broken:
+            self.n, self.text = n, self.text + text
 
     def replace(self, n: int, text: str) -> None:
-        """Replace the text by a snapshot."""
         if not self.complete:
             self.n, self.text, self.broken = n, text, False
 
     def finish(self, text: str) -> None:
-        """Replace the text by the stored message."""
         self.text, self.complete, self.broken = text, True, False
 
 
@@ -67,13 +62,11 @@ class Turn:
 
     id: str | None = None
     message_id: str | None = None
-    answer: Answer = field(default_factory=Answer)
+    answer: StreamedAnswer = field(default_factory=StreamedAnswer)
     agent_id: int | None = None
     phase: str = ""
-    # The approval that the turn waits for.
-    approval: dict[str, Any] | None = None
-    # The plan, if the orchestrator answers.
-    plan: Plan | None = None
+    approval: dict[str, Any] | None = None  # that the turn waits for
+    plan: Plan | None = None  # if the orchestrator answers
     is_planning: bool = False  # also when an earlier plan is replaced
     ended: bool = False
     status: str = "queued"
@@ -106,12 +99,18 @@ class Turn:
             case "message_completed":
                 self._complete(data)
             case "tool_request" | "plan_request":
-                self._wait(event)
+                self.approval, self.status = data, "waiting"
+                if self.plan is not None:
+                    self.plan.apply(event)
+                elif event.type == "plan_request":  # the plan was made in an earlier turn
+                    self.plan = Plan.of_event(data)
             case "task_plan_created":
                 self.plan, self.is_planning = Plan.of_event(data), False
                 self._follow(event)
             case kind if kind in ENDINGS:
-                self._end(data)
+                self.ended, self.status, self.approval = True, data["status"], None
+                self.usage = data.get("usage") or {}
+                self.error_code, self.error = data.get("code"), data.get("error")
             case _:
                 self._follow(event)
 
@@ -120,30 +119,20 @@ class Turn:
         self.phase = "writes"
         if data.get("task_id") not in (None, self.id) and not (self.plan and self.plan.is_single):
             return  # the result of one of several tasks is not the answer
-        if data["message_id"] != self.message_id:
-            self.message_id, self.answer = data["message_id"], Answer()
-        write = self.answer.add if event.type == "message_delta" else self.answer.replace
+        answer = self._answer(data["message_id"])
+        write = answer.add if event.type == "message_delta" else answer.replace
         write(data["n"], data["text"])
 
-    def _wait(self, event: ServerEvent) -> None:
-        self.approval, self.status = event.data, "waiting"
-        if event.type == "tool_request":
-            self._update_plan(event)
-        elif self.plan is None:  # the plan was made in an earlier turn
-            self.plan = Plan.of_event(event.data)
-
     def _complete(self, data: dict[str, Any]) -> None:
-        if data["role"] != "assistant" or data.get("status") == "cut_off":
-            return  # a failure message or a partial answer: the event that ends the turn has the error
-        if data["message_id"] != self.message_id:
-            self.message_id, self.answer = data["message_id"], Answer()
-        self.agent_id = data.get("agent_id")
-        self.answer.finish(data["content"])
+        # Not a failure message or a partial answer: the event that ends the turn has the error.
+        if data["role"] == "assistant" and data.get("status") != "cut_off":
+            self.agent_id = data.get("agent_id")
+            self._answer(data["message_id"]).finish(data["content"])
 
-    def _end(self, data: dict[str, Any]) -> None:
-        self.ended, self.status, self.approval = True, data["status"], None
-        self.usage = data.get("usage") or {}
-        self.error_code, self.error = data.get("code"), data.get("error")
+    def _answer(self, message_id: str) -> StreamedAnswer:
+        if message_id != self.message_id:
+            self.message_id, self.answer = message_id, StreamedAnswer()
+        return self.answer
 
     def _follow(self, event: ServerEvent) -> None:
         if self.plan is None or self.plan.is_single:  # several tasks: the answer has no single agent
@@ -153,16 +142,13 @@ class Turn:
         is_decided = event.type in ("approval_resolved", "approval_timeout")
         if is_decided and self.approval and self.approval.get("approval_id") == event.data.get("approval_id"):
             self.approval = None
-        self._update_plan(event)
+        if self.plan is not None:
+            self.plan.apply(event)
         if event.type == "task_progress":
             self.is_planning = event.data.get("phase") == "planning"
         if event.type not in ("message_created", "connection_lost"):
             self.status = "running"
         self.phase = _phase(event) or self.phase
-
-    def _update_plan(self, event: ServerEvent) -> None:
-        if self.plan is not None:
-            self.plan.apply(event)
 
 
 def _phase(event: ServerEvent) -> str | None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from artel.client.api_client import ApiClient, ConnectionLost, ServerRefused, ServerUnreachable
+from artel.client.api_client import ApiClient, ResponseLost, ServerRefused, ServerUnreachable
 from artel.client.sse import ServerEvent, read_events
 from artel.client.turn import ENDINGS
 from artel.errors import Kind
@@ -36,10 +36,7 @@ class TurnStream:
         key = uuid7()
         self._request: dict[str, Any] = {"method": "POST", "path": f"{self._path}/message"}
         if retry_of is not None:
-            self._request |= {
-                "path": f"{self._path}/turns/{retry_of}/retry",
-                "headers": {"Idempotency-Key": key},
-            }
+            self._request |= {"path": f"{self._path}/turns/{retry_of}/retry", "headers": {"Idempotency-Key": key}}
         else:
             target = {"target_agent": agent} if agent else {}
             self._request["json"] = {"content": content, "idempotency_key": key} | target
@@ -57,11 +54,13 @@ class TurnStream:
                 for event in self._connection():
                     waited, failures = 0.0, 0
                     yield event
-                error: ServerUnreachable | ServerRefused = ConnectionLost(
+                error: ServerUnreachable | ServerRefused = ResponseLost(
                     f"{self._api.server} closed the stream before the turn ended."
                 )
             except (ServerUnreachable, ServerRefused) as failure:
-                if not self._is_temporary(failure):
+                # Reconnect if the server may have the message and is unavailable now.
+                self._sent = self._sent or isinstance(failure, ResponseLost)
+                if not self._sent or failure.kind is not Kind.UNAVAILABLE or failure.code in OUTCOMES:
                     raise
                 error = failure
             if self._ended:
@@ -85,61 +84,43 @@ class TurnStream:
             if refused.kind is not Kind.CONFLICT:
                 raise
 
-    def _is_temporary(self, failure: ServerUnreachable | ServerRefused) -> bool:
-        """Return whether to reconnect: the server may have the message and is unavailable now."""
-        if isinstance(failure, ConnectionLost):
-            self._sent = True
-        return self._sent and failure.kind is Kind.UNAVAILABLE and failure.code not in OUTCOMES
-
     def _connection(self) -> Iterator[ServerEvent]:
-        if self.turn_id is None:
-            call = self._request
-        else:
-            call = {
-                "method": "GET",
-                "path": f"{self._path}/events",
-                "headers": {"Last-Event-ID": str(self._last)},
-            }
+        """Yield the events of one connection. A JSON response is a turn that is accepted, or already completed."""
+        call = self._request
+        if self.turn_id is not None:
+            headers = {"Last-Event-ID": str(self._last)}
+            call = {"method": "GET", "path": f"{self._path}/events", "headers": headers}
         with self._api.stream(**call) as response:
             self._sent = True
-            if not response.headers.get("content-type", "").startswith("text/event-stream"):
-                response.read()
-                yield from self._read_document(response.json())
+            if response.headers.get("content-type", "").startswith("text/event-stream"):
+                yield from self._read(response)
                 return
-            yield from self._read(response)
+            response.read()
+            answer = response.json()
+            self.turn_id = answer["turn_id"]
+            if "content" not in answer:
+                yield from self._connection()
+                return
+            self._ended = True
+            turn = {"turn_id": self.turn_id}
+            yield ServerEvent("message_completed", turn | {"role": "assistant"} | answer)
+            yield ServerEvent("turn_completed", turn | {"status": "completed", "usage": answer.get("usage")})
 
     def _read(self, response: Any) -> Iterator[ServerEvent]:
-        """Yield the new events of a stream until the turn ends."""
+        """Yield the new events of this turn until it ends."""
         for event in read_events(response.iter_bytes()):
-            if self._is_new(event):
-                yield event
+            if event.number is not None:
+                if event.number <= self._last:
+                    continue
+                self._last = event.number
+            turn_id = event.data.get("turn_id")
+            self.turn_id = self.turn_id or turn_id
+            if turn_id not in (None, self.turn_id):
+                continue
+            self._ended = event.type in ENDINGS
+            yield event
             if self._ended:
                 return
-
-    def _read_document(self, answer: dict[str, Any]) -> Iterator[ServerEvent]:
-        """Yield the events of a turn whose response is JSON: accepted (its events follow), or already completed."""
-        self.turn_id = answer["turn_id"]
-        if "content" not in answer:
-            yield from self._connection()
-            return
-        self._ended = True
-        turn = {"turn_id": self.turn_id}
-        yield ServerEvent("message_completed", turn | {"role": "assistant"} | answer)
-        yield ServerEvent("turn_completed", turn | {"status": "completed", "usage": answer.get("usage")})
-
-    def _is_new(self, event: ServerEvent) -> bool:
-        """Update the position in the stream; return whether the event is a new one of this turn."""
-        turn_id = event.data.get("turn_id")
-        if event.number is not None:
-            if event.number <= self._last:
-                return False
-            self._last = event.number
-        if self.turn_id is None:
-            self.turn_id = turn_id
-        if turn_id not in (None, self.turn_id):
-            return False
-        self._ended = event.type in ENDINGS
-        return True
 
 
 class FollowStream(TurnStream):
@@ -178,16 +159,13 @@ class RetryStream(TurnStream):
         headers = {} if self.turn_id is None else {"Last-Event-ID": str(self._last)}
         with self._api.stream("GET", f"{self._path}/events", headers=headers) as response:
             if self.turn_id is None:
-                self.turn_id = self._start_retry()
-                self._sent = True
+                # If the response to an earlier attempt was lost, the workflow has a new turn already.
+                turn_id = self._current_turn_id() if self._has_tried else self._old_turn_id
+                if turn_id == self._old_turn_id:
+                    self._has_tried = True
+                    turn_id = str(self._api.call("POST", f"{self._workflow_path}/retry")["turn_id"])
+                self.turn_id, self._sent = turn_id, True
             yield from self._read(response)
-
-    def _start_retry(self) -> str:
-        """Start the retry and return its turn; if the response to an earlier attempt was lost, return that turn."""
-        if self._has_tried and (turn_id := self._current_turn_id()) != self._old_turn_id:
-            return turn_id
-        self._has_tried = True
-        return str(self._api.call("POST", f"{self._workflow_path}/retry")["turn_id"])
 
     def _current_turn_id(self) -> str:
         return str(self._api.call("GET", self._workflow_path)["turn_id"])
