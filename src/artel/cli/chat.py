@@ -44,7 +44,9 @@ def chat(
         raise typer.BadParameter(
             "--folder works only in a conversation in the terminal. To connect a folder: artel connect DIR"
         )
-    content = "" if interactive else _content(message)
+    content = sys.stdin.read() if not interactive and message in (None, "-") else message or ""
+    if not interactive and not content.strip():
+        raise typer.BadParameter("the message is empty")
     with connect(server) as client:
         # Imported here because httpx takes 0.1 s to import, which `artel --help` should not need.
         from artel.client.conversation import Conversation
@@ -55,7 +57,7 @@ def chat(
         else:
             from artel.cli.chat_turn import ask
 
-            exit_unless_ok(ask(conversation, content, agent, as_json=as_json))
+            exit_unless_ok(ask(conversation, content.rstrip("\n"), agent, as_json=as_json))
 
 
 def _converse(conversation: "Conversation", agent: str | None, folder: Path | None, *, connect_folder: bool) -> None:
@@ -71,10 +73,3 @@ def _converse(conversation: "Conversation", agent: str | None, folder: Path | No
     finally:
         if chat_folder is not None:
             chat_folder.stop()
-
-
-def _content(message: str | None) -> str:
-    text = sys.stdin.read() if message in (None, "-") else message or ""
-    if not text.strip():
-        raise typer.BadParameter("the message is empty")
-    return text.rstrip("\n")

@@ -104,9 +104,8 @@ def changed_files(conversation: "Conversation") -> str:
 
 def _change(call: dict[str, Any]) -> str:
     verb = {"tool_write_file": "wrote", "tool_edit_file": "edited"}.get(call["tool"], "deleted")
-    return (
-        f"{call['agent']} {verb} {visible(str(call['arguments'].get('path', '')), keep='')}, {ago(call['created_at'])}"
-    )
+    path = visible(str(call["arguments"].get("path", "")), keep="")
+    return f"{call['agent']} {verb} {path}, {ago(call['created_at'])}"
 
 
 def last_plan(conversation: "Conversation") -> str:
@@ -117,12 +116,12 @@ def last_plan(conversation: "Conversation") -> str:
     tasks = workflow["tasks"]
     done = sum(task["status"] == "completed" for task in tasks)
     title = f"The plan is {workflow['status']}: {done} of {len(tasks)} tasks done, {money(workflow['cost'])} spent"
-    return "\n".join([f"{title}, {estimated(workflow)}", *map(_task, tasks)])
-
-
-def _task(task: dict[str, Any]) -> str:
-    error = f" ({task['error']})" if task["error"] else ""
-    return f"  {one_line(task['id'])}  " + one_line(f"{task['status']}, {task['agent']}: {task['description']}{error}")
+    lines = [f"{title}, {estimated(workflow)}"]
+    for task in tasks:
+        error = f" ({task['error']})" if task["error"] else ""
+        status = one_line(f"{task['status']}, {task['agent']}: {task['description']}{error}")
+        lines.append(f"  {one_line(task['id'])}  {status}")
+    return "\n".join(lines)
 
 
 def rename(conversation: "Conversation", title: str) -> str:

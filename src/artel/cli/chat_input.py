@@ -5,6 +5,7 @@ prompt_toolkit takes 0.2 s to import, so import this module only for a chat in a
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ MAX_ENTRIES = 1_000
 MAX_ENTRY_CHARACTERS = 20_000
 MAX_FILE_BYTES = 5_000_000
 MAX_CANDIDATES = 200
+MAX_FOLDER_ENTRIES, MAX_FILE_NAMES = 2_000, 100
 
 
 class ChatInput:
@@ -103,13 +105,11 @@ class BoundedHistory(History):
 
     def store_string(self, string: str) -> None:
         """Append an entry; ignore write errors, so that the chat still works."""
-        try:
+        with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._path.touch(mode=0o600)
             self._path.chmod(0o600)  # also if it is older
             append_private(self._path, f"{json.dumps(string[:MAX_ENTRY_CHARACTERS])}\n")
-        except OSError:
-            return
 
 
 def _entry(line: str) -> str:
@@ -127,52 +127,29 @@ class _ChatCompleter(Completer):
     def __init__(self, conversation: "Conversation", commands: Iterable[str], folder: Path) -> None:
         self._conversation = conversation
         self._commands = sorted(commands)
-        self._agents: list[str] | None = None
-        self._files = FileNames(_folder(conversation, folder))
+        self._agents: list[str] = []  # fetched for the first completion
+        ours = conversation.api.server, conversation.project_id
+        connected = (state for state in StateFolder.all() if (state.server, state.project_id) == ours)
+        self._root = next((state.workspace for state in connected if state.holder() is not None), folder)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
         before = document.text_before_cursor
         word = before[max(before.rfind(space) for space in " \n\t") + 1 :]
-        for candidate in islice(self._candidates(before, word), MAX_CANDIDATES):
+        if before.startswith("/") and word == before:
+            candidates = [f"/{name} " for name in self._commands if name.startswith(word[1:])]
+        elif word.startswith("@"):
+            if not self._agents:
+                with suppress(ArtelError):  # completion must not interrupt typing with an error
+                    names = [str(agent["name"]) for agent in self._conversation.agents()]
+                    self._agents = sorted([name.removeprefix("agent_") for name in names] + ["orchestrator"])
+            candidates = [f"@{name} " for name in self._agents if name.startswith(word[1:])]
+        else:
+            candidates = self._paths(word)
+        for candidate in candidates[:MAX_CANDIDATES]:
             yield Completion(candidate, start_position=-len(word))
 
-    def _candidates(self, before: str, word: str) -> list[str]:
-        if before.startswith("/") and word == before:
-            return [f"/{name} " for name in self._commands if name.startswith(word[1:])]
-        if word.startswith("@"):
-            return [f"@{name} " for name in self._names() if name.startswith(word[1:])]
-        return self._files.starting_with(word)
-
-    def _names(self) -> list[str]:
-        if self._agents is None:
-            try:
-                names = [str(agent["name"]) for agent in self._conversation.agents()]
-            except ArtelError:  # completion must not interrupt typing with an error
-                return []
-            self._agents = sorted([name.removeprefix("agent_") for name in names] + ["orchestrator"])
-        return self._agents
-
-
-def _folder(conversation: "Conversation", default: Path) -> Path:
-    """Return the folder that is connected to the project on this machine, else the default."""
-    for state in StateFolder.all():
-        is_ours = (state.server, state.project_id) == (conversation.api.server, conversation.project_id)
-        if is_ours and state.holder() is not None:
-            return state.workspace
-    return default
-
-
-class FileNames:
-    """Completes file names, one folder at a time, without hidden and ignored files."""
-
-    MAX_ENTRIES = 2_000
-    MAX_NAMES = 100
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def starting_with(self, word: str) -> list[str]:
-        """Return the paths that start with a word; folders end with a slash."""
+    def _paths(self, word: str) -> list[str]:
+        """Return the paths that start with a word, without hidden and ignored files; folders end with a slash."""
         from artel.connector.rules import GitIgnore  # not needed before the first Tab
         from artel.paths.beneath import Beneath
 
@@ -186,11 +163,11 @@ class FileNames:
             with Beneath(self._root) as files:
                 ignored = GitIgnore(files)
                 names = []
-                for entry in islice(folder.iterdir(), self.MAX_ENTRIES):
+                for entry in islice(folder.iterdir(), MAX_FOLDER_ENTRIES):
                     is_folder = entry.is_dir()
                     matches = entry.name.startswith(prefix) and not entry.name.startswith(".")
                     if matches and not ignored.hides((*folders, entry.name), is_folder=is_folder):
                         names.append("/".join((*folders, entry.name)) + ("/" if is_folder else ""))
         except (OSError, ValueError):
             return []
-        return sorted(name for name in names if visible(name, keep="") == name and " " not in name)[: self.MAX_NAMES]
+        return sorted(name for name in names if visible(name, keep="") == name and " " not in name)[:MAX_FILE_NAMES]

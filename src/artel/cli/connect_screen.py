@@ -18,19 +18,13 @@ from artel.connector.screen import Report, Screen, TakeAnswer
 from artel.text import shorten
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from artel.connector.decisions import OpenQuestion
     from artel.connector.service import ConnectOptions
 
 CLEAR = "\r\x1b[K"
 NARROWEST = 30  # columns; in narrower terminals the status line may not be removed completely
-_PAST = {"read": "read", "list": "listed", "stat": "looked at", "search": "searched", "write": "wrote"} | {
-    "edit": "edited",
-    "delete": "deleted",
-    "run": "ran",
-    "undo": "undid",
-}
+_PAST = {"read": "read", "list": "listed", "stat": "looked at", "search": "searched"}
+_PAST |= {"write": "wrote", "edit": "edited", "delete": "deleted", "run": "ran", "undo": "undid"}
 _DONE = {"write": "written", "run": "run", "delete": "deleted", "undo": "undone"}
 
 
@@ -56,8 +50,14 @@ class PlainScreen:
 
     def show(self, report: Report) -> None:
         """Print a call, except one that waits for an answer: `ask` prints it."""
-        if report.outcome != "asks":
-            self._print(_line(report), "" if report.is_ok else "yellow")
+        agent, name = report.agent or "an agent", report.name
+        if report.outcome == "unchanged":
+            self._print(f"{agent} did not change {name}: it already has this content")
+        elif report.is_ok:
+            self._print(f"{agent} {_PAST.get(report.method, report.method)} {name}".strip())
+        elif report.outcome != "asks":
+            call = f"{report.method} {name}".strip()
+            self._print(f"{agent} may not {call} ({report.outcome}): {report.error}", "yellow")
 
     def ask(self, question: "OpenQuestion") -> None:
         agent = question.proposal.agent or "an agent"
@@ -78,9 +78,11 @@ class TerminalScreen(PlainScreen):
     """A terminal whose last line shows the mode, or the oldest open question."""
 
     def __init__(self, about: str, *, asks: bool) -> None:
+        from rich.console import Console  # slow to import, and only needed in a terminal
+
         super().__init__(about)
         self._asks = asks
-        self._console = _console()
+        self._console = Console(highlight=False, markup=False, emoji=False)
         self._questions: deque[OpenQuestion] = deque()
         self._take: TakeAnswer = lambda *_: False
 
@@ -181,21 +183,6 @@ class TerminalScreen(PlainScreen):
         with suppress(OSError):
             self._console.file.write(text)
             self._console.file.flush()
-
-
-def _console() -> "Console":
-    from rich.console import Console  # slow to import, and only needed in a terminal
-
-    return Console(highlight=False, markup=False, emoji=False)
-
-
-def _line(report: Report) -> str:
-    agent, name = report.agent or "an agent", report.name
-    if report.outcome == "unchanged":
-        return f"{agent} did not change {name}: it already has this content"
-    if report.is_ok:
-        return f"{agent} {_PAST.get(report.method, report.method)} {name}".strip()
-    return f"{agent} may not {f'{report.method} {name}'.strip()} ({report.outcome}): {report.error}"
 
 
 def _wanted(question: "OpenQuestion") -> str:

@@ -146,75 +146,57 @@ class OwnConnector:
         After any other end it is not restarted: it has printed the reason. `held` is the state folder that another
         connector holds.
         """
-        pause = CHECK_SECONDS
-        take_over = held is None
+        pause, take_over = CHECK_SECONDS, held is None
         if held is not None:
-
-            async def is_released() -> bool:
-                return held.holder() is None and await target.is_free()
-
-            await self._until_free(is_released, pause)
+            await self._until_free(target, pause, held)
         while not self._stopped.is_set():
             began = time.monotonic()
-            result = await self._try_once(target, take_over=take_over)
-            if result is None:
+            try:
+                code, is_expired = await self._run_once(target, take_over=take_over)
+            except (ArtelError, OSError) as failure:
+                if isinstance(failure, ArtelError) and failure.kind is Kind.UNAVAILABLE:
+                    await self._sleep(CHECK_SECONDS)  # the database is not reachable now
+                    continue
+                did_not_start = f"the connector did not start ({failure})."
+                detail = failure.detail if isinstance(failure, ArtelError) else did_not_start
+                self._report(f"The folder can't be connected: {detail}")
                 return
-            code, is_expired = result
             take_over = code not in (ExitCode.CONFLICT, -LEAVE_SIGNAL)
             if not take_over:
                 is_long = time.monotonic() - began > LONGEST_CHECK_SECONDS
                 pause = CHECK_SECONDS if is_long else min(LONGEST_CHECK_SECONDS, pause * 2)
-                await self._until_free(target.is_free, pause)
+                await self._until_free(target, pause)
             elif not is_expired:
                 if code == ExitCode.NOT_ALLOWED and not self._stopped.is_set():
                     self._report("The login of the connected folder was ended. Restart `artel up` to connect it.")
                 return
 
-    async def _try_once(self, target: ConnectorTarget, *, take_over: bool) -> tuple[int, bool] | None:
-        """Run the connector until it ends; return its exit code and whether its login had expired.
-
-        Retry while the database is unreachable; report any other failure and return None.
-        """
-        while not self._stopped.is_set():
-            try:
-                code, expires_at = await self._run_once(target, take_over=take_over)
-            except ArtelError as failure:
-                if failure.kind is not Kind.UNAVAILABLE:
-                    self._report(f"The folder can't be connected: {failure.detail}")
-                    return None
-                await self._sleep(CHECK_SECONDS)
-            except OSError as failure:
-                self._report(f"The folder can't be connected: the connector did not start ({failure}).")
-                return None
-            else:
-                return code, datetime.now(UTC) >= expires_at - TOKEN_MARGIN
-        return None
-
-    async def _run_once(self, target: ConnectorTarget, *, take_over: bool) -> tuple[int, datetime]:
-        """Run the connector with a login of its own until it ends; return its exit code and when the login expires."""
+    async def _run_once(self, target: ConnectorTarget, *, take_over: bool) -> tuple[int, bool]:
+        """Run the connector with a login of its own; return its exit code and whether the login had expired."""
         mode = [] if {"--read-only", "--yes"} & {*self._options} else ["--ask", "browser"]
         options = [*mode, *self._options, *(["--take-over"] if take_over else [])]
         out = subprocess.DEVNULL if self._quiet else None
         async with target.login() as login:
             if self._stopped.is_set():
-                return ExitCode.OK, login.expires_at
+                return ExitCode.OK, False
             variables = {"ARTEL_SERVER": target.url, "ARTEL_TOKEN": login.token, PARENT_VARIABLE: str(os.getpid())}
             self._process = start_connector(
                 self.folder, target.project_id, target.url, options, out=out, err=out, variables=variables
             )
             code = await asyncio.to_thread(self._process.wait)
             end_connector(self._process)
-            return code, login.expires_at
+        return code, datetime.now(UTC) >= login.expires_at - TOKEN_MARGIN
 
-    async def _until_free(self, is_free: Callable[[], Awaitable[bool]], pause: float) -> None:
-        """Wait until no connector served the project in FREE_CHECKS checks in a row, or this one is stopped."""
+    async def _until_free(self, target: ConnectorTarget, pause: float, held: StateFolder | None = None) -> None:
+        """Wait until no connector served the project or held the folder in FREE_CHECKS checks in a row, or `stop`."""
         free = 0
         while free < FREE_CHECKS and not self._stopped.is_set():
             await self._sleep(pause)
             try:
-                free = free + 1 if await is_free() else 0
+                is_free = (held is None or held.holder() is None) and await target.is_free()
             except ArtelError:  # the database is not reachable now
-                free = 0
+                is_free = False
+            free = free + 1 if is_free else 0
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep, but not longer than until `stop`."""
@@ -236,19 +218,17 @@ class ChatFolder:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - read after the process has ended
         self._connector_id = ""
-        self._is_served = False
         self._message = ""
 
     def start(self) -> None:
         """Start the connector; if the folder is unsuitable, raise if the user chose it, else report it in `message`."""
         try:
-            self._require_suitable()
+            self._choose_connector()
         except ArtelError as error:
             if self._is_chosen:
                 raise
             self._message = f"none: {one_line(error.detail)}"
-            return
-        if self._is_served:
+        if not self._connector_id:
             return
         self._process = start_connector(
             self.path,
@@ -277,14 +257,15 @@ class ChatFolder:
             end_connector(self._process)
         self._errors.close()
 
-    def _require_suitable(self) -> None:
+    def _choose_connector(self) -> None:
+        """Set the id of the connector to start, unless another one serves the project; raise if it is unsuitable."""
         from artel.settings import load_settings  # slow to import
 
-        self._is_served = bool(self._state()["online"])
-        if self._is_served and not self._is_chosen:
+        is_served = self._state()["online"]
+        if is_served and not self._is_chosen:
             return
         reason = folder_problem(self.path, load_settings().data_dir)
-        if self._is_served:
+        if is_served:
             reason = "another connector serves this project"
         elif not self._is_chosen and not is_loopback(self._api.server):
             reason = "the server is on another machine. To connect a folder: artel chat --folder DIR"
@@ -296,19 +277,14 @@ class ChatFolder:
         """Wait until the connector is registered at the server; return a message about the result."""
         deadline = time.monotonic() + START_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
-            if self._is_registered():
-                return f"{self._name()} connected: agents ask before they write. (--no-folder turns this off)"
+            with suppress(ArtelError):  # the server is not reachable now
+                if self._state()["connector_id"] == self._connector_id:
+                    return f"{self._name()} connected: agents ask before they write. (--no-folder turns this off)"
             time.sleep(POLL_SECONDS)
         reason = "it did not start in time" if process.poll() is None else self._last_error()
         end_connector(process)
         self._process = None
         return f"{self._name()} is not connected: {reason}"
-
-    def _is_registered(self) -> bool:
-        try:
-            return self._state()["connector_id"] == self._connector_id
-        except ArtelError:  # the server is not reachable now
-            return False
 
     def _state(self) -> dict[str, object]:
         return dict(self._api.call("GET", f"/my/projects/{self._project_id}/connector"))

@@ -4,7 +4,7 @@ import os
 import socket
 import stat
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ from artel.cli.output import json_text, say
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
-    from artel.client.api_client import ApiClient
     from artel.settings import Settings
 
 DEADLINE_SECONDS = 10
@@ -32,7 +31,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     part: str
     verdict: Verdict
     detail: str
@@ -40,35 +39,36 @@ class Finding:
     section: str = "machine"  # or "server": the server of the login
 
 
-def _ok(part: str, detail: str, section: str = "machine") -> Finding:
-    return Finding(part, Verdict.OK, detail, section=section)
+def _ok(part: str, detail: str) -> CheckResult:
+    return CheckResult(part, Verdict.OK, detail)
 
 
-def _warning(part: str, detail: str, advice: str, section: str = "machine") -> Finding:
-    return Finding(part, Verdict.WARNING, detail, advice, section)
+def _warning(part: str, detail: str, advice: str) -> CheckResult:
+    return CheckResult(part, Verdict.WARNING, detail, advice)
 
 
-def _failed(part: str, detail: str, advice: str) -> Finding:
-    return Finding(part, Verdict.FAILED, detail, advice)
+def _failed(part: str, detail: str, advice: str) -> CheckResult:
+    return CheckResult(part, Verdict.FAILED, detail, advice)
 
 
 def doctor(as_json: AsJson = False) -> None:
     """Check the server you use and the server setup on this machine, and suggest fixes."""
-    findings = [*_examine_server(), *_examine()]
+    sections = {"server": _check_server(), "machine": _check_machine()}
+    results = [replace(result, section=section) for section in sections for result in sections[section]]
     if as_json:
-        typer.echo(json_text([asdict(finding) for finding in findings]))
+        typer.echo(json_text([asdict(result) for result in results]))
     for section, title in SECTIONS.items() if not as_json else ():
         typer.echo(title)
-        for finding in findings:
-            if finding.section == section:
-                say(f"  {finding.verdict:8} {finding.part:14} {finding.detail}", below=26)
-                if finding.advice:
-                    say(f"{'':25} → {finding.advice}", below=28)
-    if any(finding.verdict is Verdict.FAILED for finding in findings):
+        for result in results:
+            if result.section == section:
+                say(f"  {result.verdict:8} {result.part:14} {result.detail}", below=26)
+                if result.advice:
+                    say(f"{'':25} → {result.advice}", below=28)
+    if any(result.verdict is Verdict.FAILED for result in results):
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _examine_server() -> Iterator[Finding]:
+def _check_server() -> Iterator[CheckResult]:
     """Check the server that the other commands use. A server that is not running is a warning, not a failure."""
     from artel.client.api_client import ApiClient
     from artel.client.credentials import Credentials
@@ -80,32 +80,25 @@ def _examine_server() -> Iterator[Finding]:
             version = client.call("GET", "/healthz")["version"]
     except (ArtelError, KeyError, TypeError) as error:
         detail = error.detail if isinstance(error, ArtelError) else f"{url} is not an Artel server"
-        yield _warning("server", detail, "artel up starts one, artel login chooses another", "server")
+        yield _warning("server", detail, "artel up starts one, artel login chooses another")
         return
-    yield _ok("server", f"{url}, version {version}", "server")
+    yield _ok("server", f"{url}, version {version}")
     try:
         with ApiClient(url, credentials.token(url)) as client:
-            yield from _examine_login(client)
+            account = client.call("GET", "/auth/me")
+            role = ", administrator" if account["is_admin"] else ""
+            yield _ok("account", f"{account['email'] or account['user_id']}{role}")
+            yield _warning("its models", *ADD_A_MODEL) if account.get("demo") else _ok("its models", "configured")
+            for project in client.all_items("/my/projects")[:MAX_PROJECTS]:
+                connector = client.call("GET", f"/my/projects/{project['id']}/connector")
+                workspace = f"{connector['workspace_name']} ({connector['mode']})"
+                folder = workspace if connector["online"] else "no folder connected"
+                yield _ok("project", f"{project['id']} ({project['name']}): {folder}")
     except ArtelError as error:
-        yield _warning("account", error.detail, f"artel login --server {url}", "server")
+        yield _warning("account", error.detail, f"artel login --server {url}")
 
 
-def _examine_login(client: "ApiClient") -> Iterator[Finding]:
-    account = client.call("GET", "/auth/me")
-    role = ", administrator" if account["is_admin"] else ""
-    yield _ok("account", f"{account['email'] or account['user_id']}{role}", "server")
-    if account.get("demo"):
-        yield _warning("its models", *ADD_A_MODEL, "server")
-    else:
-        yield _ok("its models", "configured", "server")
-    for project in client.all_items("/my/projects")[:MAX_PROJECTS]:
-        connector = client.call("GET", f"/my/projects/{project['id']}/connector")
-        workspace = f"{connector['workspace_name']} ({connector['mode']})"
-        folder = workspace if connector["online"] else "no folder connected"
-        yield _ok("project", f"{project['id']} ({project['name']}): {folder}", "server")
-
-
-def _examine() -> Iterator[Finding]:
+def _check_machine() -> Iterator[CheckResult]:
     import asyncio
 
     from artel.logs import configure_logs
@@ -133,17 +126,16 @@ def _examine() -> Iterator[Finding]:
         yield _warning("tokens", "the secret is in this machine's data folder", advice)
 
 
-def _data_folder(settings: "Settings") -> Finding:
+def _data_folder(settings: "Settings") -> CheckResult:
     folder = settings.data_dir
     if not folder.exists():
         return _ok("data folder", f"{folder} will be created on first start")
     if not os.access(folder, os.W_OK | os.X_OK):
         return _failed("data folder", f"{folder} can't be written to", "set ARTEL_DATA_DIR to another")
-    secret, database = folder / "jwt_secret", settings.sqlite_file
-    for file in (secret, database):
-        if not file or not file.exists() or not _is_open_to_others(file):
-            continue
-        if file == secret or _is_open_to_others(file.parent):
+    secret = folder / "jwt_secret"
+    for file in (secret, settings.sqlite_file):
+        is_open = file is not None and file.exists() and _is_open_to_others(file)
+        if file and is_open and (file == secret or _is_open_to_others(file.parent)):
             return _failed("data folder", f"others can read {file}", f"chmod 600 {file}")
     return _ok("data folder", str(folder))
 
@@ -152,7 +144,7 @@ def _is_open_to_others(path: Path) -> bool:
     return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
 
 
-def _port(settings: "Settings") -> Finding:
+def _port(settings: "Settings") -> CheckResult:
     family, address = socket.AF_INET6 if ":" in settings.host else socket.AF_INET, f"{settings.host}:{settings.port}"
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -164,7 +156,7 @@ def _port(settings: "Settings") -> Finding:
     return _ok("address", f"{address} is free")
 
 
-def _models() -> Finding:
+def _models() -> CheckResult:
     from artel.brain.router import BrainRouter
 
     brain = BrainRouter(os.environ).describe()
@@ -174,7 +166,7 @@ def _models() -> Finding:
     return _ok("models", ", ".join(names))
 
 
-def _memory(settings: "Settings") -> Finding:
+def _memory(settings: "Settings") -> CheckResult:
     from artel.vector_index.providers import make_embedder, make_store
 
     try:
@@ -193,24 +185,21 @@ def _memory(settings: "Settings") -> Finding:
     return _warning("memory", f"{name}, keyword search only", advice)
 
 
-async def _services(settings: "Settings") -> list[Finding]:
+async def _services(settings: "Settings") -> list[CheckResult]:
     import asyncio
 
     from pydantic import SecretStr
 
     from artel.settings import without_password
 
-    async def check_database(_url: str) -> str:
-        return await _check_database(settings)
-
     parts: list[tuple[str, SecretStr | None, str, Callable[[str], Awaitable[str]]]] = [
-        ("database", SecretStr(settings.sqlalchemy_url), "ARTEL_DATABASE_URL", check_database),
+        ("database", SecretStr(settings.sqlalchemy_url), "ARTEL_DATABASE_URL", lambda _: _check_database(settings)),
         ("bus", settings.bus_url, "ARTEL_BUS_URL", _check_bus),
         ("cache", settings.redis_url, "ARTEL_REDIS_URL", _check_redis),
         ("vectors", settings.qdrant_url, "ARTEL_QDRANT_URL", _check_qdrant),
         ("issuer", settings.jwks_url, "ARTEL_JWKS_URL", _check_issuer),
     ]
-    findings = []
+    results = []
     for part, secret, variable, check in parts:
         if secret is None:
             continue
@@ -218,15 +207,15 @@ async def _services(settings: "Settings") -> list[Finding]:
         address = without_password(url)
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                findings.append(_ok(part, f"{address}: {await check(url)}"))
+                results.append(_ok(part, f"{address}: {await check(url)}"))
         except ArtelError as error:
-            findings.append(_failed(part, f"{address}: {error.detail}", f"then check {variable}"))
+            results.append(_failed(part, f"{address}: {error.detail}", f"then check {variable}"))
         except TimeoutError:
-            findings.append(_failed(part, f"{address}: no answer", f"is it running? check {variable}"))
+            results.append(_failed(part, f"{address}: no answer", f"is it running? check {variable}"))
         except Exception as failure:  # noqa: BLE001 - report whatever a client library raises
             detail = f"{address}: {type(failure).__name__}"
-            findings.append(_failed(part, detail, f"is it running, and is {variable} right?"))
-    return findings
+            results.append(_failed(part, detail, f"is it running, and is {variable} right?"))
+    return results
 
 
 async def _check_database(settings: "Settings") -> str:

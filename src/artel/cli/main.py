@@ -11,7 +11,7 @@ from artel.cli import connected_folder, login, projects, serve, server_admin
 from artel.cli.chat import chat
 from artel.cli.command_line import OF_KIND, ExitCode, QuickGroup
 from artel.cli.doctor import doctor
-from artel.cli.output import json_text, say
+from artel.cli.output import error_text, json_text, say
 from artel.cli.workflows import workflows
 from artel.errors import ArtelError
 
@@ -102,17 +102,15 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False) or ExitCode.OK)
     except ArtelError as error:
-        again = f" Try again in {error.retry_after} s." if error.retry_after else ""
-        _print_error(error.code, error.detail + again)
+        _print_error(error.code, error_text(error))
         sys.exit(OF_KIND[error.kind])
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(ExitCode.INTERRUPTED)
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("artel"):
             raise
-        _print_error(
-            "server_not_installed", "This command needs the server. Install it: pip install 'artel-ai[server]'"
-        )
+        detail = "This command needs the server. Install it: pip install 'artel-ai[server]'"
+        _print_error("server_not_installed", detail)
         sys.exit(ExitCode.FAILED)
     except BrokenPipeError:
         sys.stderr.close()

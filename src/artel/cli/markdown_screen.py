@@ -110,11 +110,8 @@ class MarkdownPrinter:
         self._clear()
         source, self._rest = self._rest[:end], self._rest[end:]
         self._done += source
-        for block in split_blocks(source):
-            if self._needs_gap:
-                self._console.print()
-            print_block(self._console, block)
-            self._needs_gap = True
+        print_markdown(self._console, source, needs_gap=self._needs_gap)
+        self._needs_gap = self._needs_gap or bool(source.strip())
 
     def _draw(self) -> None:
         """Redraw the last lines of the unfinished block."""
@@ -135,11 +132,13 @@ class MarkdownPrinter:
             self._live = 0
 
 
-def print_markdown(out: Console, text: str) -> None:
-    for number, block in enumerate(split_blocks(text)):
-        if number:
+def print_markdown(out: Console, text: str, *, needs_gap: bool = False) -> None:
+    """Print the blocks of a text with an empty line between them, and before the first if it needs a gap."""
+    for block in split_blocks(text):
+        if needs_gap:
             out.print()
         print_block(out, block)
+        needs_gap = True
 
 
 def print_block(out: Console, block: str) -> None:
@@ -148,24 +147,18 @@ def print_block(out: Console, block: str) -> None:
     fence = _FENCE.match(lines[0])
     if fence is None:
         markdown = _Markdown("\n".join(lines), code_theme=CODE_THEME, hyperlinks=False)
-        _print_without_margins(out, markdown)
+        rendered = out.render_lines(markdown, pad=False)
+        shown = [number for number, line in enumerate(rendered) if "".join(part.text for part in line).strip()]
+        for line in rendered[shown[0] : shown[-1] + 1] if shown else ():  # without the margins that rich adds
+            out.print(Segments([*line, Segment.line()]), end="")
         return
     body = lines[1:-1] if len(lines) > 1 and _closes(fence[1], lines[-1]) else lines[1:]
     language = _LANGUAGE.search(fence[2])
-    name = language[0] if language else "text"
     out.print(Text(f"```{language[0] if language else ''}", "dim"))
-    highlighted = Syntax("", name, theme=CODE_THEME).highlight("\n".join(body))
+    highlighted = Syntax("", language[0] if language else "text", theme=CODE_THEME).highlight("\n".join(body))
     highlighted.rstrip()
     out.print(highlighted, soft_wrap=True)
     out.print(Text("```", "dim"))
-
-
-def _print_without_margins(out: Console, markdown: Markdown) -> None:
-    """Print Markdown without the blank lines that rich puts around some blocks."""
-    rendered = out.render_lines(markdown, pad=False)
-    shown = [number for number, line in enumerate(rendered) if "".join(part.text for part in line).strip()]
-    for line in rendered[shown[0] : shown[-1] + 1] if shown else ():
-        out.print(Segments([*line, Segment.line()]), end="")
 
 
 def split_blocks(text: str) -> list[str]:

@@ -65,41 +65,30 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < HOURS_FROM else f"{seconds / 3600:.1f} h"
 
 
-def plan_text(plan: "Plan") -> str:
-    """Return the complete plan, which the user approves: each task with its agent, dependencies and cost."""
-    unknown = ", ".join(plan.unknown_prices)
-    parts = [_count(plan), f"price of {unknown} unknown" if unknown else price(plan.expected, plan.high)]
-    if plan.seconds:
-        parts.append(f"about {duration(plan.seconds)}")
-    return _with_tasks(one_line(f"The plan: {', '.join(parts)}"), plan)
+def plan_text(plan: "Plan", *, is_changed: bool = False) -> str:
+    """Return the complete plan, which the user approves: each task with its agent, dependencies and cost.
 
-
-def changed_plan_text(plan: "Plan") -> str:
-    """Return a plan that the user changed; the server has not estimated its price yet."""
-    return _with_tasks(f"The changed plan: {_count(plan)}, price not estimated yet", plan)
-
-
-def _with_tasks(title: str, plan: "Plan") -> str:
-    tasks = plan.tasks.values()
+    The server has not estimated the price of a changed plan yet.
+    """
+    tasks, unknown = plan.tasks.values(), ", ".join(plan.unknown_prices)
+    parts = ["1 task" if plan.is_single else f"{len(tasks)} tasks"]
+    if is_changed:
+        parts.append("price not estimated yet")
+    else:
+        parts.append(f"price of {unknown} unknown" if unknown else price(plan.expected, plan.high))
+        parts += [f"about {duration(plan.seconds)}"] if plan.seconds else []
+    lines = [one_line(f"The {'changed ' if is_changed else ''}plan: {', '.join(parts)}")]
     hidden = announcement("The plan", *(text for task in tasks for text in (task.id, task.agent, task.description)))
-    return "\n".join([title, *([hidden] if hidden else []), *map(_task_line, tasks)])
-
-
-def _count(plan: "Plan") -> str:
-    return "1 task" if plan.is_single else f"{len(plan.tasks)} tasks"
-
-
-def _task_line(task: "PlanTask") -> str:
-    after = f", after {', '.join(task.depends_on)}" if task.depends_on else ""
-    state = _STATES.get(task.status, f", {task.status}")
-    cost = "" if task.estimated_cost is None else f" ({money(task.estimated_cost)})"
-    return textwrap.fill(
-        f"{one_line(task.id)}  " + one_line(f"{task.agent}{after}{state}: {task.description}{cost}"),
-        width=min(WIDEST, shutil.get_terminal_size().columns),
-        initial_indent="  ",
-        subsequent_indent="     ",
-        break_on_hyphens=False,
-    )
+    lines += [hidden] if hidden else []
+    wrap = textwrap.TextWrapper(initial_indent="  ", subsequent_indent="     ", break_on_hyphens=False)
+    wrap.width = min(WIDEST, shutil.get_terminal_size().columns)
+    for task in tasks:
+        after = f", after {', '.join(task.depends_on)}" if task.depends_on else ""
+        state = _STATES.get(task.status, f", {task.status}")
+        cost = "" if task.estimated_cost is None else f" ({money(task.estimated_cost)})"
+        text = one_line(f"{task.agent}{after}{state}: {task.description}{cost}")
+        lines.append(wrap.fill(f"{one_line(task.id)}  {text}"))
+    return "\n".join(lines)
 
 
 class PlanScreen:
@@ -114,12 +103,13 @@ class PlanScreen:
 
     def show(self, plan: "Plan") -> None:
         """Print a new plan, or the status changes of its tasks since the last call."""
+        is_watched = self._watched and not plan.is_single
         if plan is not self._seen:
             self._seen = plan
             self._printed_statuses = {task.id: task.status for task in plan.tasks.values()}
-            if self._watched and not plan.is_single:
+            if is_watched:
                 self._describe(plan)
-        elif self._watched and not plan.is_single:
+        elif is_watched:
             for task in plan.tasks.values():
                 before = self._printed_statuses.get(task.id, "pending")
                 is_restart = task.status == "running" and before != "pending"
@@ -129,7 +119,7 @@ class PlanScreen:
 
     def show_whole(self, plan: "Plan", changed: Sequence[str]) -> None:
         """Print a plan that needs an approval, unless `show` did, and its changes since the last one."""
-        if not (self._watched and not plan.is_single):
+        if not self._watched or plan.is_single:
             self._describe(plan)
         if changed:
             self._say("\n".join(["Changes:", *(f"  {one_line(line)}" for line in changed)]))
@@ -179,50 +169,44 @@ def how_to_decide(approval_id: str) -> str:
 
 def print_workflow(workflow: dict[str, Any]) -> None:
     """Print a workflow: the request, the price, the tasks and the answer."""
-    for name, value in _facts(workflow):
-        say(f"{name:12} {value}", below=13)
+    waits, cost, agreed = "", money(workflow["cost"]), workflow["agreed_cost"]
+    if workflow["approval_id"]:
+        follow = f"artel workflows follow {workflow['id']}"
+        waits = f"for your decision: {follow}. {how_to_decide(workflow['approval_id'])}"
+    about = f" (about {duration(workflow['estimated_duration'])})" if workflow["estimated_duration"] else ""
+    agreement = "nothing agreed" if agreed is None else f"{money(agreed)} agreed"
+    estimate = f"{estimated(workflow)} estimated{about}, {agreement}, " if workflow["tasks"] else ""
+    facts = {
+        "id": workflow["id"],
+        "project": str(workflow["project_id"]),
+        "session": workflow["session_id"],
+        "status": workflow["status"],
+        "request": one_line(workflow["request"]),
+        "instruction": one_line(workflow["instruction"]),
+        "price": f"{estimate}{cost} spent",
+        "waits": waits,
+        "error": one_line(workflow["error"] or ""),
+    }
+    for name, value in facts.items():
+        if value:
+            say(f"{name:12} {value}", below=13)
     if workflow["tasks"]:
         typer.echo("")
-        rows = [_task_row(task) for task in workflow["tasks"]]
+        rows = [
+            {
+                "task": one_line(task["id"]),
+                "status": task["status"],
+                "agent": task["agent"],
+                "after": one_line(", ".join(task["depends_on"])),
+                "estimated": "" if task["estimated_cost"] is None else money(task["estimated_cost"]),
+                "cost": "" if task["cost"] is None else money(task["cost"]),
+                "what": one_line(task["description"], SHOWN_CHARACTERS),
+            }
+            for task in workflow["tasks"]
+        ]
         table(rows, ("task", "status", "agent", "after", "estimated", "cost", "what"), False, "")
         for task in workflow["tasks"]:
             if task["error"]:
                 say(one_line(f"{task['id']} {task['status']}: {task['error']}"))
     if workflow["answer"] is not None:
         say(f"\n{workflow['answer']}")
-
-
-def _facts(workflow: dict[str, Any]) -> list[tuple[str, str]]:
-    follow, is_waiting = f"artel workflows follow {workflow['id']}", workflow["approval_id"]
-    facts = [
-        ("id", workflow["id"]),
-        ("project", str(workflow["project_id"])),
-        ("session", workflow["session_id"]),
-        ("status", workflow["status"]),
-        ("request", one_line(workflow["request"])),
-        ("instruction", one_line(workflow["instruction"])),
-        ("price", _price(workflow)),
-        ("waits", f"for your decision: {follow}. {how_to_decide(workflow['approval_id'])}" if is_waiting else ""),
-        ("error", one_line(workflow["error"] or "")),
-    ]
-    return [(name, value) for name, value in facts if value]
-
-
-def _price(workflow: dict[str, Any]) -> str:
-    if not workflow["tasks"]:
-        return f"{money(workflow['cost'])} spent"
-    about = f" (about {duration(workflow['estimated_duration'])})" if workflow["estimated_duration"] else ""
-    agreed = "nothing agreed" if workflow["agreed_cost"] is None else f"{money(workflow['agreed_cost'])} agreed"
-    return f"{estimated(workflow)} estimated{about}, {agreed}, {money(workflow['cost'])} spent"
-
-
-def _task_row(task: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "task": one_line(task["id"]),
-        "status": task["status"],
-        "agent": task["agent"],
-        "after": one_line(", ".join(task["depends_on"])),
-        "estimated": "" if task["estimated_cost"] is None else money(task["estimated_cost"]),
-        "cost": "" if task["cost"] is None else money(task["cost"]),
-        "what": one_line(task["description"], SHOWN_CHARACTERS),
-    }

@@ -1,10 +1,13 @@
 """`artel projects …`, `artel agents …` and `artel usage`."""
 
 import json
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
 from artel.cli.command_line import AsJson, OnlyProject, Project, Server, Yes, command_group, connect, project_number
 from artel.cli.output import ago, confirm, say, show, table
@@ -19,31 +22,6 @@ ProjectName = Annotated[
 ]
 SettingsOption = Annotated[str | None, typer.Option("--settings", help="The project's settings, as a JSON object.")]
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name or number.", show_default=False)]
-Name = Annotated[str | None, typer.Option("--name", help="Unique in the project.")]
-Role = Annotated[str | None, typer.Option("--role", help="The agent's role, such as reviewer.")]
-Model = Annotated[str | None, typer.Option("--model", help="The model, such as gpt-4.")]
-Prompt = Annotated[str | None, typer.Option("--prompt", help="The system prompt.")]
-PromptFile = Annotated[
-    Path | None, typer.Option("--prompt-file", help="A file with the system prompt.", exists=True, dir_okay=False)
-]
-Temperature = Annotated[float | None, typer.Option("--temperature", help="0 to 2.", min=0, max=2)]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Maximum length of an answer, in tokens.", min=1)]
-Concurrency = Annotated[int | None, typer.Option("--concurrency-limit", help="Parallel tasks, 1 to 10.", min=1, max=10)]
-Tool = Annotated[list[str] | None, typer.Option("--tool", help="A tool it may use; repeat for more.")]
-Capability = Annotated[list[str] | None, typer.Option("--capability", help="A capability; repeat for more.")]
-Memory = Annotated[bool | None, typer.Option("--memory/--no-memory", help="Whether it uses memory.")]
-Runtime = Annotated[str | None, typer.Option("--runtime", help="local; node is not supported yet.")]
-Understand = Annotated[
-    bool | None, typer.Option("--understand/--no-understand", help="Whether it first says what is asked for.")
-]
-Plan = Annotated[bool | None, typer.Option("--plan/--no-plan", help="Whether it lists its steps first.")]
-Critique = Annotated[bool | None, typer.Option("--critique/--no-critique", help="Whether it reviews its drafts.")]
-MaxIterations = Annotated[
-    int | None, typer.Option("--max-iterations", help="Drafts that the critique may send back, 1 to 10.", min=1, max=10)
-]
-MaxToolCalls = Annotated[
-    int | None, typer.Option("--max-tool-calls", help="Tool calls in a task, 0 to 20.", min=0, max=20)
-]
 USAGE_COLUMNS = {"day": "day", "project": "project_id", "agent": "agent", "model": "model"}
 USAGE_SUMS = ("calls", "input_tokens", "output_tokens", "cost_usd")
 USAGE_PAGE = 100
@@ -150,10 +128,37 @@ def _settings(text: str | None) -> dict[str, Any]:
 
 # Agents
 
-# The field of an agent that each option sets.
-_SAME_NAME = ("name", "role", "model", "temperature", "max_tokens", "concurrency_limit", "memory", "runtime")
-_FIELDS = {**dict(zip(_SAME_NAME, _SAME_NAME, strict=True)), "tool": "tools", "capability": "capabilities"}
+# The type of each option that `create` and `update` share.
+_OPTIONS: dict[str, tuple[Any, OptionInfo]] = {
+    "prompt": (str, typer.Option(help="The system prompt.")),
+    "prompt_file": (Path, typer.Option(help="A file with the system prompt.", exists=True, dir_okay=False)),
+    "temperature": (float, typer.Option(help="0 to 2.", min=0, max=2)),
+    "max_tokens": (int, typer.Option(help="Maximum length of an answer, in tokens.", min=1)),
+    "concurrency_limit": (int, typer.Option(help="Parallel tasks, 1 to 10.", min=1, max=10)),
+    "tool": (list[str], typer.Option(help="A tool it may use; repeat for more.")),
+    "capability": (list[str], typer.Option(help="A capability; repeat for more.")),
+    "memory": (bool, typer.Option(help="Whether it uses memory.")),
+    "runtime": (str, typer.Option(help="local; node is not supported yet.")),
+    "understand": (bool, typer.Option(help="Whether it first says what is asked for.")),
+    "plan": (bool, typer.Option(help="Whether it lists its steps first.")),
+    "critique": (bool, typer.Option(help="Whether it reviews its drafts.")),
+    "max_iterations": (int, typer.Option(help="Drafts that the critique may send back, 1 to 10.", min=1, max=10)),
+    "max_tool_calls": (int, typer.Option(help="Tool calls in a task, 0 to 20.", min=0, max=20)),
+}
+_RENAMED = {"prompt": "system_prompt", "tool": "tools", "capability": "capabilities"}  # fields that differ from flags
 _LOOP_FIELDS = ("understand", "plan", "critique", "max_iterations", "max_tool_calls")
+
+
+def _with_agent_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the `**options` of a command by the options above, before `--project`."""
+    own = [item for item in signature(command).parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
+    before = next(index for index, item in enumerate(own) if item.name == "project")
+    added = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[kind | None, option])
+        for name, (kind, option) in _OPTIONS.items()
+    ]
+    vars(command)["__signature__"] = Signature([*own[:before], *added, *own[before:]])
+    return command
 
 
 @agents.command("list")
@@ -165,30 +170,18 @@ def list_agents(project: Project = None, server: Server = None, as_json: AsJson 
 
 
 @agents.command("create")
+@_with_agent_options
 def create_agent(
     name: Annotated[str, typer.Argument(help="Unique in the project: a-z, 0-9, _ and -.")],
     role: Annotated[str, typer.Option("--role", help="The agent's role, such as reviewer.")],
     model: Annotated[str, typer.Option("--model", help="The model, such as gpt-4.")],
-    prompt: Prompt = None,
-    prompt_file: PromptFile = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    concurrency_limit: Concurrency = None,
-    tool: Tool = None,
-    capability: Capability = None,
-    memory: Memory = None,
-    runtime: Runtime = None,
-    understand: Understand = None,
-    plan: Plan = None,
-    critique: Critique = None,
-    max_iterations: MaxIterations = None,
-    max_tool_calls: MaxToolCalls = None,
     project: Project = None,
     server: Server = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Add an agent to a project."""
-    body = _body(locals())
+    body = _body({"name": name, "role": role, "model": model} | options)
     if "system_prompt" not in body:
         raise typer.BadParameter("missing system prompt: use --prompt or --prompt-file")
     with connect(server) as client:
@@ -205,31 +198,19 @@ def show_agent(agent: Agent, project: Project = None, server: Server = None, as_
 
 
 @agents.command("update")
+@_with_agent_options
 def update_agent(
     agent: Agent,
-    name: Name = None,
-    role: Role = None,
-    model: Model = None,
-    prompt: Prompt = None,
-    prompt_file: PromptFile = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    concurrency_limit: Concurrency = None,
-    tool: Tool = None,
-    capability: Capability = None,
-    memory: Memory = None,
-    runtime: Runtime = None,
-    understand: Understand = None,
-    plan: Plan = None,
-    critique: Critique = None,
-    max_iterations: MaxIterations = None,
-    max_tool_calls: MaxToolCalls = None,
+    name: Annotated[str | None, typer.Option("--name", help="Unique in the project.")] = None,
+    role: Annotated[str | None, typer.Option("--role", help="The agent's role, such as reviewer.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="The model, such as gpt-4.")] = None,
     project: Project = None,
     server: Server = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Change an agent; options that are not given stay unchanged."""
-    body = _body(locals())
+    body = _body({"name": name, "role": role, "model": model} | options)
     if not body:
         raise typer.BadParameter("nothing to change: give an option, for example --model gpt-4o")
     with connect(server) as client:
@@ -265,16 +246,17 @@ def _agent_path(client: "ApiClient", project: str | None, agent: str) -> str:
 
 def _body(options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of an agent that are set by the options of a command."""
-    fields = {field: options[option] for option, field in _FIELDS.items()}
-    file: Path | None = options["prompt_file"]
-    if options["prompt"] is not None and file is not None:
-        raise typer.BadParameter("use --prompt or --prompt-file, not both")
-    fields["system_prompt"] = file.read_text(encoding="utf-8") if file else options["prompt"]
-    fields["loop"] = {name: options[name] for name in _LOOP_FIELDS if options[name] is not None} or None
-    for option, field in (_FIELDS | {"prompt": "system_prompt"}).items():
-        if fields[field] == "":
+    given = {option: value for option, value in options.items() if value is not None}
+    if file := given.pop("prompt_file", None):
+        if "prompt" in given:
+            raise typer.BadParameter("use --prompt or --prompt-file, not both")
+        given["prompt"] = file.read_text(encoding="utf-8")
+    for option, value in given.items():
+        if value == "":
             raise typer.BadParameter(f"--{option.replace('_', '-')} must not be empty")
-    return {field: value for field, value in fields.items() if value is not None}
+    loop = {name: given.pop(name) for name in _LOOP_FIELDS if name in given}
+    fields = {_RENAMED.get(option, option): value for option, value in given.items()}
+    return fields | ({"loop": loop} if loop else {})
 
 
 # Usage

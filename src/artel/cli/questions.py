@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from artel.cli.output import announcement, one_line, visible
-from artel.cli.plan_screen import at_most, changed_plan_text, how_to_decide
+from artel.cli.plan_screen import at_most, how_to_decide, plan_text
 from artel.errors import ArtelError, Kind
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class PlanQuestion(_ApprovalQuestion):
                 return bool(instruction) and self._approve(instruction=instruction)
             case (("c" | "change"), "") if not self._is_cost_increase:
                 while line := lines.ask(CHANGE):
-                    self._note(self._change(line) or changed_plan_text(self._wanted))
+                    self._note(self._change(line) or plan_text(self._wanted, is_changed=True))
             case _:
                 self._note(f"Please answer {'y or n' if self._is_cost_increase else 'y, i, c or n'} (Ctrl-C cancels).")
         return False

@@ -89,19 +89,16 @@ async def _serve_folder(
             "Models": _models(container),
             "Talk": "artel chat, in another terminal",
         }
-        _print_welcome(rows, "artel link" if is_current else f"artel link --server {url}")
+        say(f"\n  Artel {__version__} is ready.\n")
+        for name, value in rows.items():
+            say(f"  {name:9} {value}", below=12)
+        new_link = "artel link" if is_current else f"artel link --server {url}"
+        say(f"\n  The link works once, within a minute. For a new one: {new_link}. Ctrl-C stops Artel.\n")
 
     try:
         await run_server(container, ready)
     finally:
         await connector.stop()
-
-
-def _print_welcome(rows: dict[str, str], new_link: str) -> None:
-    say(f"\n  Artel {__version__} is ready.\n")
-    for name, value in rows.items():
-        say(f"  {name:9} {value}", below=12)
-    say(f"\n  The link works once, within a minute. For a new one: {new_link}. Ctrl-C stops Artel.\n")
 
 
 def serve(

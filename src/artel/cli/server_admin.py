@@ -13,7 +13,6 @@ from artel.cli.output import ago, confirm, secret_from_user, show, table
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from artel.agent_memory.service import Memories
     from artel.auth.accounts import Account
     from artel.db.engine import Database
     from artel.settings import Settings
@@ -239,25 +238,19 @@ def reindex(as_json: AsJson = False) -> None:
     from artel.container import usable_database, usable_memories
     from artel.data_folder import DataFolder
 
-    settings = _settings("error")
+    settings, shows_progress = _settings("error"), sys.stderr.isatty() and not as_json
 
     async def run() -> int:
-        folder = DataFolder.open(settings.data_dir, lock_beside=settings.sqlite_file)
-        with closing(folder):
+        with closing(DataFolder.open(settings.data_dir, lock_beside=settings.sqlite_file)):
             async with usable_database(settings) as database, usable_memories(settings, database) as memories:
-                return await _reindex(memories, quiet=as_json or not sys.stderr.isatty())
+                total = await memories.rebuild_index()
+                while await memories.indexer.step():
+                    if shows_progress:
+                        left = (await memories.health(count_waiting=True)).waiting
+                        typer.echo(f"\r{total - left} of {total} memories ", nl=False, err=True)
+                return total
 
     indexed = asyncio.run(run())
-    show({"indexed": indexed}, as_json, f"Indexed {indexed} memories.")
-
-
-async def _reindex(memories: "Memories", *, quiet: bool) -> int:
-    """Rebuild the index; return the number of memories."""
-    total = await memories.rebuild_index()
-    while await memories.indexer.step():
-        if not quiet:
-            left = (await memories.health(count_waiting=True)).waiting
-            typer.echo(f"\r{total - left} of {total} memories ", nl=False, err=True)
-    if not quiet:
+    if shows_progress:
         typer.echo("", err=True)
-    return total
+    show({"indexed": indexed}, as_json, f"Indexed {indexed} memories.")

@@ -42,8 +42,20 @@ def list_workflows(
         if project is not None:
             query["project_id"] = find_project_id(client, project)
         found = client.call("GET", "/my/workflows", params=query)["items"]
-    rows = found if as_json else [_row(workflow) for workflow in found]
-    table(rows, ("id", "status", "done", "cost", "estimated", "request"), as_json, "No workflows.")
+    rows = [
+        {
+            "id": short_id(workflow["id"]),
+            "status": workflow["status"],
+            "done": f"{sum(task['status'] == 'completed' for task in tasks)} of {len(tasks)}" if tasks else "",
+            "cost": money(workflow["cost"]),
+            "estimated": estimated(workflow) if tasks else "",
+            "request": one_line(workflow["request"], SHOWN_CHARACTERS),
+        }
+        for workflow in found
+        for tasks in [workflow["tasks"]]
+    ]
+    columns = ("id", "status", "done", "cost", "estimated", "request")
+    table(found if as_json else rows, columns, as_json, "No workflows.")
 
 
 @workflows.command("show")
@@ -115,16 +127,3 @@ def _workflow_path(client: "ApiClient", workflow_id: str) -> str:
         found = [str(workflow["id"]) for workflow in newest if str(workflow["id"]).endswith(workflow_id)]
         workflow_id = found[0] if len(found) == 1 else workflow_id
     return f"/my/workflows/{quote(workflow_id, safe='')}"
-
-
-def _row(workflow: dict[str, Any]) -> dict[str, Any]:
-    tasks = workflow["tasks"]
-    done = sum(task["status"] == "completed" for task in tasks)
-    return {
-        "id": short_id(workflow["id"]),
-        "status": workflow["status"],
-        "done": f"{done} of {len(tasks)}" if tasks else "",
-        "cost": money(workflow["cost"]),
-        "estimated": estimated(workflow) if tasks else "",
-        "request": one_line(workflow["request"], SHOWN_CHARACTERS),
-    }
