@@ -1,15 +1,13 @@
 """`artel chat`."""
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from artel.cli.command_line import AsJson, NoFolder, Project, Server, connect, exit_unless_ok
-
-if TYPE_CHECKING:
-    from artel.client.conversation import Conversation
+from artel.cli.command_line import AsJson, ExitCode, NoFolder, Project, Server, connect
 
 
 def chat(
@@ -33,7 +31,7 @@ def chat(
     no_folder: NoFolder = False,
     server: Server = None,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Talk to the agents of a project: one message, or a conversation in the terminal."""
     if new and session is not None:
         raise typer.BadParameter("use --new or --session, not both")
@@ -52,24 +50,19 @@ def chat(
         from artel.client.conversation import Conversation
 
         conversation = Conversation.open(client, project, session, new=new)
-        if interactive:
-            _converse(conversation, agent, folder, connect_folder=not no_folder)
-        else:
+        if not interactive:
             from artel.cli.chat_turn import ask
 
-            exit_unless_ok(ask(conversation, content.rstrip("\n"), agent, as_json=as_json))
+            return ask(conversation, content.rstrip("\n"), agent, as_json=as_json)
+        from artel.cli.chat_prompt import ChatPrompt
+        from artel.cli.connector_process import ChatFolder
+        from artel.client.credentials import config_folder
 
-
-def _converse(conversation: "Conversation", agent: str | None, folder: Path | None, *, connect_folder: bool) -> None:
-    from artel.cli.chat_prompt import ChatPrompt
-    from artel.cli.connector_process import ChatFolder
-    from artel.client.credentials import config_folder
-
-    chat_folder = ChatFolder(conversation.api, conversation.project_id, folder) if connect_folder else None
-    try:
-        if chat_folder is not None:
-            chat_folder.start()
-        ChatPrompt(conversation, agent, config_folder() / "chat_history", chat_folder).run()
-    finally:
-        if chat_folder is not None:
-            chat_folder.stop()
+        with ExitStack() as stack:
+            chat_folder = None
+            if not no_folder:
+                chat_folder = ChatFolder(client, conversation.project_id, folder)
+                stack.callback(chat_folder.stop)
+                chat_folder.start()
+            ChatPrompt(conversation, agent, config_folder() / "chat_history", chat_folder).run()
+    return ExitCode.OK

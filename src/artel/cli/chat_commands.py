@@ -2,16 +2,13 @@
 
 import base64
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from artel.cli.output import ago, one_line, table, visible
 from artel.cli.plan_screen import estimated, money
 from artel.cli.questions import diff_lines
-from artel.client.conversation import CHANGING_TOOLS
+from artel.client.conversation import CHANGING_TOOLS, Conversation
 from artel.errors import ArtelError, Kind
-
-if TYPE_CHECKING:
-    from artel.client.conversation import Conversation
 
 MAX_SESSIONS = 20
 MAX_CALLS = 100  # newest calls of the project, searched by /undo, /diff and /files
@@ -30,7 +27,7 @@ class WrongCommand(ArtelError, kind=Kind.INVALID, code="wrong_command"):
     """A chat command that can't be run as typed."""
 
 
-def show_sessions(conversation: "Conversation") -> None:
+def show_sessions(conversation: Conversation) -> None:
     """Print the sessions of the project, numbered for /resume."""
     rows = [
         {
@@ -44,7 +41,7 @@ def show_sessions(conversation: "Conversation") -> None:
     table(rows, ("", "no", "used", "title"), False, "This project has no sessions.")
 
 
-def find_session_id(conversation: "Conversation", text: str) -> str:
+def find_session_id(conversation: Conversation, text: str) -> str:
     """Return the id of a session, given as its number in /sessions or as an id."""
     if not text.isdecimal():
         return text
@@ -54,7 +51,7 @@ def find_session_id(conversation: "Conversation", text: str) -> str:
     return str(sessions[int(text) - 1]["session_id"])
 
 
-def last_turn(conversation: "Conversation") -> str:
+def last_turn(conversation: Conversation) -> str:
     """Return the id of the newest message's turn."""
     messages = conversation.messages(MAX_MESSAGES)
     turn_id = next((message["turn_id"] for message in reversed(messages) if message["turn_id"]), None)
@@ -63,7 +60,7 @@ def last_turn(conversation: "Conversation") -> str:
     return str(turn_id)
 
 
-def undo_last(conversation: "Conversation") -> str:
+def undo_last(conversation: Conversation) -> str:
     """Undo the newest turn that changed files and is not undone; return the outcome of each file."""
     undone: set[str] = set()
     for call in conversation.changes(MAX_CALLS):
@@ -78,7 +75,7 @@ def undo_last(conversation: "Conversation") -> str:
     raise WrongCommand("This session has no changes to undo.")
 
 
-def last_changes(conversation: "Conversation") -> Iterable[tuple[str, str]]:
+def last_changes(conversation: Conversation) -> Iterable[tuple[str, str]]:
     """Yield the lines of the newest turn's diffs, each with its style."""
     calls = [call for call in conversation.changes(MAX_CALLS) if call["tool"] in CHANGING_TOOLS]
     if not calls:
@@ -89,7 +86,7 @@ def last_changes(conversation: "Conversation") -> Iterable[tuple[str, str]]:
             yield from diff_lines(str(conversation.approval(call["approval_id"])["details"].get("diff") or ""))
 
 
-def changed_files(conversation: "Conversation") -> str:
+def changed_files(conversation: Conversation) -> str:
     """Return the files that this session changed, with their last change, newest first."""
     undone: set[str] = set()
     files: dict[str, str] = {}
@@ -108,9 +105,10 @@ def _change(call: dict[str, Any]) -> str:
     return f"{call['agent']} {verb} {path}, {ago(call['created_at'])}"
 
 
-def last_plan(conversation: "Conversation") -> str:
+def last_plan(conversation: Conversation) -> str:
     """Return the status, cost and tasks of the session's newest plan."""
-    workflow = conversation.last_workflow()
+    query = {"session_id": conversation.session_id, "limit": 1}
+    workflow = next(iter(conversation.api.call("GET", "/my/workflows", params=query)["items"]), None)
     if workflow is None or not workflow["tasks"]:
         return "This session has no plan."
     tasks = workflow["tasks"]
@@ -124,13 +122,13 @@ def last_plan(conversation: "Conversation") -> str:
     return "\n".join(lines)
 
 
-def rename(conversation: "Conversation", title: str) -> str:
+def rename(conversation: Conversation, title: str) -> str:
     if not title:
         raise WrongCommand("Missing title: /rename TITLE")
     return f"Renamed the session to {one_line(conversation.rename(title))}."
 
 
-def copy_last(conversation: "Conversation", out: TextIO) -> str:
+def copy_last(conversation: Conversation, out: TextIO) -> str:
     """Send the last answer to the terminal's clipboard (OSC 52); return a confirmation.
 
     Hidden characters are escaped, so that text pasted into a shell is what the user read.
@@ -147,7 +145,7 @@ def copy_last(conversation: "Conversation", out: TextIO) -> str:
     return f"Sent the last answer ({len(text):,} characters) to the clipboard (OSC 52). Not every terminal allows this."
 
 
-def cost(conversation: "Conversation") -> str:
+def cost(conversation: Conversation) -> str:
     messages = conversation.messages(MAX_MESSAGES)
     turn_ids = list(dict.fromkeys(message["turn_id"] for message in messages if message["turn_id"]))
     usages = [conversation.turn(turn_id)["usage"] or {} for turn_id in turn_ids]
@@ -164,7 +162,7 @@ def _used(usages: list[dict[str, Any]]) -> str:
     return f"{price}, {read:,} tokens in, {written:,} out"
 
 
-def change_model(conversation: "Conversation", chosen: str | None, text: str) -> str:
+def change_model(conversation: Conversation, chosen: str | None, text: str) -> str:
     """Return the models of all agents, or set one: `MODEL` for the chosen agent, or `AGENT MODEL`."""
     agents = conversation.agents()
     if not text:
@@ -177,5 +175,6 @@ def change_model(conversation: "Conversation", chosen: str | None, text: str) ->
     found = next((agent for agent in agents if name in (agent["name"], agent["name"].removeprefix("agent_"))), None)
     if found is None:
         raise WrongCommand(f"This project has no agent called {name}. /agents lists them.")
-    conversation.set_model(found["id"], model)
+    path = f"/my/projects/{conversation.project_id}/agents/{found['id']}"
+    conversation.api.call("PATCH", path, json={"model": model})
     return f"{found['name']} now uses {one_line(model)}."

@@ -174,8 +174,7 @@ class ChatScreen:
 
     def end(self, turn: "Turn") -> None:
         """Finish the answer; print an error if the turn failed, and the cost of a plan."""
-        self._status.clear()
-        self._printer.end_line()
+        self.leave()
         if turn.status == "cancelled":
             self.note("[cancelled]", "dim")
         elif not turn.succeeded:
@@ -193,8 +192,7 @@ class ChatScreen:
 
     def note(self, text: str, style: str = "", *, wrap: bool = True) -> None:
         """Print a text that is not part of the answer, on standard error."""
-        self._status.clear()
-        self._printer.end_line()
+        self.leave()
         if self._is_smart and sys.stderr.isatty():
             from artel.cli.markdown_screen import print_text
 

@@ -1,12 +1,10 @@
 """Running a turn and showing it: a message, a retried one, or a workflow that is followed or retried."""
 
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 from artel.cli.chat_screen import ChatScreen, StatusLine
 from artel.cli.command_line import ExitCode
-from artel.cli.output import json_text, one_line, show
+from artel.cli.output import one_line, show
 from artel.cli.plan_screen import print_workflow
 from artel.client.api_client import ServerRefused
 from artel.client.conversation import Conversation, NoSuchAgent
@@ -25,7 +23,19 @@ def ask(conversation: Conversation, content: str, agent: str | None, *, as_json:
     screen = ChatScreen(conversation, StatusLine(), direct=agent is not None, silent=as_json)
     turn, interrupted = run_turn(conversation, screen, content, agent)
     if as_json:
-        typer.echo(json_text(turn_as_json(conversation, turn)))
+        result = {
+            "session_id": conversation.session_id,
+            "turn_id": turn.id,
+            "message_id": turn.message_id,
+            "status": turn.status,
+            "agent_id": turn.agent_id,
+            "agent": conversation.agent_name(turn.agent_id) if turn.agent_id else None,
+            "content": turn.answer.text if turn.answer.complete else None,
+            "usage": turn.usage,
+            "workflow_id": turn.plan.workflow_id if turn.plan else None,
+            "error": {"code": turn.error_code, "detail": turn.error} if turn.error_code else None,
+        }
+        show(result, as_json)
     return _exit_code(turn, interrupted=interrupted)
 
 
@@ -71,21 +81,6 @@ def unknown_agent(conversation: Conversation, name: str) -> NoSuchAgent:
     return NoSuchAgent(f"This project has no agent called {name}. Its agents: {names}.")
 
 
-def turn_as_json(conversation: Conversation, turn: Turn) -> dict[str, Any]:
-    return {
-        "session_id": conversation.session_id,
-        "turn_id": turn.id,
-        "message_id": turn.message_id,
-        "status": turn.status,
-        "agent_id": turn.agent_id,
-        "agent": conversation.agent_name(turn.agent_id) if turn.agent_id else None,
-        "content": turn.answer.text if turn.answer.complete else None,
-        "usage": turn.usage,
-        "workflow_id": turn.plan.workflow_id if turn.plan else None,
-        "error": {"code": turn.error_code, "detail": turn.error} if turn.error_code else None,
-    }
-
-
 # Workflows
 
 
@@ -107,7 +102,7 @@ def follow(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
     conversation = Conversation.open(client, None, client.call("GET", path)["session_id"])
     workflow = client.call("GET", path)
     if workflow["status"] in ENDED:
-        show(workflow, as_json) if as_json else print_workflow(workflow)
+        print_workflow(workflow, as_json=as_json)
         return ExitCode.OK if workflow["status"] in ("completed", "partial") else ExitCode.FAILED
     screen = ChatScreen(conversation, StatusLine(), direct=False, silent=as_json)
     screen.note(one_line(f"{workflow['request']} [{workflow['status']}]"))

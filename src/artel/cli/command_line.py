@@ -72,12 +72,6 @@ def command_group(text: str) -> typer.Typer:
     return typer.Typer(help=text, no_args_is_help=True, cls=QuickGroup)
 
 
-def exit_unless_ok(code: ExitCode) -> None:
-    """End the command with an exit code, if that is not OK."""
-    if code is not ExitCode.OK:
-        raise typer.Exit(code)
-
-
 def connect(server: str | None) -> "ApiClient":
     """Return an API client for the chosen server, with the token of its login."""
     # Imported here because httpx takes 0.1 s to import, which `artel --help` should not need.

@@ -3,9 +3,8 @@
 import os
 import sys
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,14 +21,7 @@ if TYPE_CHECKING:
     from artel.connector.undo_store import Change
 
 grants = command_group("Permissions that you gave agents for good, in connected folders.")
-
-
-class Ask(StrEnum):
-    """Where the user approves writes."""
-
-    TERMINAL = "terminal"
-    BROWSER = "browser"
-    BOTH = "both"
+Ask = Literal["terminal", "browser", "both"]  # where the user approves writes
 
 
 def connect(
@@ -74,10 +66,10 @@ def _mode(read_only: bool, yes: bool, ask: Ask | None) -> "Mode":
     if yes:
         return "yes"
     if sys.stdin.isatty():
-        return ask.value if ask else "both"
-    if ask is Ask.TERMINAL:
+        return ask or "both"
+    if ask == "terminal":
         raise typer.BadParameter("there is no terminal to ask in. Use --ask browser, --read-only or --yes.")
-    if ask is not Ask.BROWSER:
+    if ask != "browser":
         typer.echo("No terminal to ask in: approve writes in the browser or in `artel chat`.", err=True)
     return "browser"
 
@@ -135,7 +127,7 @@ def undo(
     if list_changes:
         _list([change for _, change in found], as_json)
         return
-    turn, path = _target(what, [change for _, change in found], directory, [state for state, _ in found])
+    turn, path = (None, None) if what is None else _target(what, directory, found)
     matching = [pair for pair in found if turn in (None, pair[1].turn) and path in (None, pair[1].path)]
     chosen = [(state, change) for state, change in matching if change.is_undone == again]
     if not chosen and matching and what and not again:
@@ -182,17 +174,13 @@ def _undone(state: "StateFolder", turn: str | None, path: str | None, *, again: 
         return undo.redo(turn, path) if again else undo.undo(turn, path, again=False)
 
 
-def _target(
-    what: str | None, changes: "list[Change]", directory: Path, states: "list[StateFolder]"
-) -> tuple[str | None, str | None]:
+def _target(what: str, directory: Path, found: "list[tuple[StateFolder, Change]]") -> tuple[str | None, str | None]:
     """Return the turn or the path in the workspace that the argument names."""
-    if what is None:
-        return None, None
-    turns = {change.turn for change in changes if what in (change.turn, short_id(change.turn))}
+    turns = {change.turn for _, change in found if what in (change.turn, short_id(change.turn))}
     if len(turns) == 1:
         return turns.pop(), None
     target = Path(os.path.normpath(directory.resolve() / what))
-    for state in states:
+    for state, _ in found:
         if target.is_relative_to(state.workspace):
             return None, target.relative_to(state.workspace).as_posix()
     return None, what

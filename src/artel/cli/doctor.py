@@ -3,11 +3,10 @@
 import os
 import socket
 import stat
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -24,31 +23,13 @@ ADD_A_MODEL = "none is configured, the demo brain answers", "docs/how-to/models.
 SECTIONS = {"server": "The server you use", "machine": "This machine, if you run a server here"}
 
 
-class Verdict(StrEnum):
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-
-
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     part: str
-    verdict: Verdict
+    verdict: Literal["ok", "warning", "failed"]
     detail: str
     advice: str = ""
     section: str = "machine"  # or "server": the server of the login
-
-
-def _ok(part: str, detail: str) -> CheckResult:
-    return CheckResult(part, Verdict.OK, detail)
-
-
-def _warning(part: str, detail: str, advice: str) -> CheckResult:
-    return CheckResult(part, Verdict.WARNING, detail, advice)
-
-
-def _failed(part: str, detail: str, advice: str) -> CheckResult:
-    return CheckResult(part, Verdict.FAILED, detail, advice)
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -64,7 +45,7 @@ def doctor(as_json: AsJson = False) -> None:
                 say(f"  {result.verdict:8} {result.part:14} {result.detail}", below=26)
                 if result.advice:
                     say(f"{'':25} → {result.advice}", below=28)
-    if any(result.verdict is Verdict.FAILED for result in results):
+    if any(result.verdict == "failed" for result in results):
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -80,22 +61,23 @@ def _check_server() -> Iterator[CheckResult]:
             version = client.call("GET", "/healthz")["version"]
     except (ArtelError, KeyError, TypeError) as error:
         detail = error.detail if isinstance(error, ArtelError) else f"{url} is not an Artel server"
-        yield _warning("server", detail, "artel up starts one, artel login chooses another")
+        yield CheckResult("server", "warning", detail, "artel up starts one, artel login chooses another")
         return
-    yield _ok("server", f"{url}, version {version}")
+    yield CheckResult("server", "ok", f"{url}, version {version}")
     try:
         with ApiClient(url, credentials.token(url)) as client:
             account = client.call("GET", "/auth/me")
             role = ", administrator" if account["is_admin"] else ""
-            yield _ok("account", f"{account['email'] or account['user_id']}{role}")
-            yield _warning("its models", *ADD_A_MODEL) if account.get("demo") else _ok("its models", "configured")
+            yield CheckResult("account", "ok", f"{account['email'] or account['user_id']}{role}")
+            configured = CheckResult("its models", "ok", "configured")
+            yield CheckResult("its models", "warning", *ADD_A_MODEL) if account.get("demo") else configured
             for project in client.all_items("/my/projects")[:MAX_PROJECTS]:
                 connector = client.call("GET", f"/my/projects/{project['id']}/connector")
                 workspace = f"{connector['workspace_name']} ({connector['mode']})"
                 folder = workspace if connector["online"] else "no folder connected"
-                yield _ok("project", f"{project['id']} ({project['name']}): {folder}")
+                yield CheckResult("project", "ok", f"{project['id']} ({project['name']}): {folder}")
     except ArtelError as error:
-        yield _warning("account", error.detail, f"artel login --server {url}")
+        yield CheckResult("account", "warning", error.detail, f"artel login --server {url}")
 
 
 def _check_machine() -> Iterator[CheckResult]:
@@ -105,39 +87,39 @@ def _check_machine() -> Iterator[CheckResult]:
     from artel.settings import load_settings, unknown_variables
 
     for name in unknown_variables(os.environ):
-        yield _warning(name, "is not a setting of Artel", "docs/reference/settings.md lists them")
+        yield CheckResult(name, "warning", "is not a setting of Artel", "docs/reference/settings.md lists them")
     try:
         settings = load_settings()
     except ArtelError as error:
-        yield _failed("settings", error.detail, "fix it in the environment or in artel.yaml")
+        yield CheckResult("settings", "failed", error.detail, "fix it in the environment or in artel.yaml")
         return
     configure_logs(settings.log_format, "error")
-    yield _ok("settings", "read")
+    yield CheckResult("settings", "ok", "read")
     yield _data_folder(settings)
     yield _port(settings)
     if settings.hosts is None:
         advice = 'set ARTEL_ALLOWED_HOSTS to the host names of this server, like ["artel.example.org"]'
-        yield _warning("host names", "requests with any host name are accepted", advice)
+        yield CheckResult("host names", "warning", "requests with any host name are accepted", advice)
     yield from asyncio.run(_services(settings))
     yield _models()
     yield _memory(settings)
     if not settings.is_embedded and settings.jwt_secret is None:
         advice = "set ARTEL_JWT_SECRET to the same value on every server that shares the database"
-        yield _warning("tokens", "the secret is in this machine's data folder", advice)
+        yield CheckResult("tokens", "warning", "the secret is in this machine's data folder", advice)
 
 
 def _data_folder(settings: "Settings") -> CheckResult:
     folder = settings.data_dir
     if not folder.exists():
-        return _ok("data folder", f"{folder} will be created on first start")
+        return CheckResult("data folder", "ok", f"{folder} will be created on first start")
     if not os.access(folder, os.W_OK | os.X_OK):
-        return _failed("data folder", f"{folder} can't be written to", "set ARTEL_DATA_DIR to another")
+        return CheckResult("data folder", "failed", f"{folder} can't be written to", "set ARTEL_DATA_DIR to another")
     secret = folder / "jwt_secret"
     for file in (secret, settings.sqlite_file):
         is_open = file is not None and file.exists() and _is_open_to_others(file)
         if file and is_open and (file == secret or _is_open_to_others(file.parent)):
-            return _failed("data folder", f"others can read {file}", f"chmod 600 {file}")
-    return _ok("data folder", str(folder))
+            return CheckResult("data folder", "failed", f"others can read {file}", f"chmod 600 {file}")
+    return CheckResult("data folder", "ok", str(folder))
 
 
 def _is_open_to_others(path: Path) -> bool:
@@ -152,8 +134,8 @@ def _port(settings: "Settings") -> CheckResult:
             probe.bind((settings.host, settings.port))
         except OSError as failure:
             advice = "fine if Artel is running; else set ARTEL_PORT to another"
-            return _warning("address", f"{address}: {failure.strerror}", advice)
-    return _ok("address", f"{address} is free")
+            return CheckResult("address", "warning", f"{address}: {failure.strerror}", advice)
+    return CheckResult("address", "ok", f"{address} is free")
 
 
 def _models() -> CheckResult:
@@ -161,9 +143,9 @@ def _models() -> CheckResult:
 
     brain = BrainRouter(os.environ).describe()
     if brain.mode == "demo":
-        return _warning("models", *ADD_A_MODEL)
+        return CheckResult("models", "warning", *ADD_A_MODEL)
     names = [f"{item.name} ({item.address})" if item.address else item.name for item in brain.providers]
-    return _ok("models", ", ".join(names))
+    return CheckResult("models", "ok", ", ".join(names))
 
 
 def _memory(settings: "Settings") -> CheckResult:
@@ -173,16 +155,16 @@ def _memory(settings: "Settings") -> CheckResult:
         embedder = make_embedder(settings)
         make_store(settings, embedder)  # opens no connection, but raises if something is missing
     except ArtelError as error:
-        return _failed("memory", error.detail, "then check ARTEL_MEMORY_PROVIDER and ARTEL_EMBEDDING_…")
+        return CheckResult("memory", "failed", error.detail, "then check ARTEL_MEMORY_PROVIDER and ARTEL_EMBEDDING_…")
     is_in_process = settings.memory_provider == "qdrant" and not settings.qdrant_url
     name = f"{settings.memory_provider}{', in the process' if is_in_process else ''}"
     if is_in_process and not settings.is_embedded:
         advice = "set ARTEL_QDRANT_URL if several servers share the database"
-        return _warning("memory", f"{name}, which is for one process", advice)
+        return CheckResult("memory", "warning", f"{name}, which is for one process", advice)
     if embedder.dimensions:
-        return _ok("memory", f"{name}, embeddings by {embedder.name}")
+        return CheckResult("memory", "ok", f"{name}, embeddings by {embedder.name}")
     advice = "to search memories by meaning, run: artel memory install-embeddings"
-    return _warning("memory", f"{name}, keyword search only", advice)
+    return CheckResult("memory", "warning", f"{name}, keyword search only", advice)
 
 
 async def _services(settings: "Settings") -> list[CheckResult]:
@@ -192,29 +174,30 @@ async def _services(settings: "Settings") -> list[CheckResult]:
 
     from artel.settings import without_password
 
-    parts: list[tuple[str, SecretStr | None, str, Callable[[str], Awaitable[str]]]] = [
-        ("database", SecretStr(settings.sqlalchemy_url), "ARTEL_DATABASE_URL", lambda _: _check_database(settings)),
-        ("bus", settings.bus_url, "ARTEL_BUS_URL", _check_bus),
-        ("cache", settings.redis_url, "ARTEL_REDIS_URL", _check_redis),
-        ("vectors", settings.qdrant_url, "ARTEL_QDRANT_URL", _check_qdrant),
-        ("issuer", settings.jwks_url, "ARTEL_JWKS_URL", _check_issuer),
+    parts = [
+        ("database", SecretStr(settings.sqlalchemy_url), "ARTEL_DATABASE_URL"),
+        ("bus", settings.bus_url, "ARTEL_BUS_URL"),
+        ("cache", settings.redis_url, "ARTEL_REDIS_URL"),
+        ("vectors", settings.qdrant_url, "ARTEL_QDRANT_URL"),
+        ("issuer", settings.jwks_url, "ARTEL_JWKS_URL"),
     ]
     results = []
-    for part, secret, variable, check in parts:
+    for part, secret, variable in parts:
         if secret is None:
             continue
         url = secret.get_secret_value()
         address = without_password(url)
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                results.append(_ok(part, f"{address}: {await check(url)}"))
+                reply = await (_check_database(settings) if part == "database" else _check_service(part, url))
+            results.append(CheckResult(part, "ok", f"{address}: {reply}"))
         except ArtelError as error:
-            results.append(_failed(part, f"{address}: {error.detail}", f"then check {variable}"))
+            results.append(CheckResult(part, "failed", f"{address}: {error.detail}", f"then check {variable}"))
         except TimeoutError:
-            results.append(_failed(part, f"{address}: no answer", f"is it running? check {variable}"))
+            results.append(CheckResult(part, "failed", f"{address}: no answer", f"is it running? check {variable}"))
         except Exception as failure:  # noqa: BLE001 - report whatever a client library raises
             detail = f"{address}: {type(failure).__name__}"
-            results.append(_failed(part, detail, f"is it running, and is {variable} right?"))
+            results.append(CheckResult(part, "failed", detail, f"is it running, and is {variable} right?"))
     return results
 
 
@@ -236,32 +219,26 @@ async def _check_database(settings: "Settings") -> str:
     return f"answers, schema {revision}"
 
 
-async def _check_bus(url: str) -> str:
-    import aio_pika
+async def _check_service(part: str, url: str) -> str:
+    match part:
+        case "bus":
+            import aio_pika
 
-    connection = await aio_pika.connect(url, timeout=DEADLINE_SECONDS)
-    await connection.close()
+            connection = await aio_pika.connect(url, timeout=DEADLINE_SECONDS)
+            await connection.close()
+        case "cache":
+            import redis.asyncio
+
+            async with redis.asyncio.from_url(url, socket_connect_timeout=5) as cache:
+                await cache.ping()
+        case "vectors":
+            import httpx
+
+            async with httpx.AsyncClient(timeout=5) as client:
+                response = await client.get(f"{url.rstrip('/')}/readyz")
+                response.raise_for_status()
+        case "issuer":
+            from artel.auth.jwks import KeySet
+
+            return f"publishes {await KeySet(url).fetch()} keys"
     return "answers"
-
-
-async def _check_redis(url: str) -> str:
-    import redis.asyncio
-
-    async with redis.asyncio.from_url(url, socket_connect_timeout=5) as client:
-        await client.ping()
-    return "answers"
-
-
-async def _check_qdrant(url: str) -> str:
-    import httpx
-
-    async with httpx.AsyncClient(timeout=5) as client:
-        response = await client.get(f"{url.rstrip('/')}/readyz")
-        response.raise_for_status()
-    return "answers"
-
-
-async def _check_issuer(url: str) -> str:
-    from artel.auth.jwks import KeySet
-
-    return f"publishes {await KeySet(url).fetch()} keys"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from artel.cli.output import announcement, one_line, say, short_id, table
+from artel.cli.output import announcement, one_line, say, short_id, show, table
 
 if TYPE_CHECKING:
     from artel.client.plan import Plan, PlanTask
@@ -167,12 +167,13 @@ def how_to_decide(approval_id: str) -> str:
     return f'Decide in the browser, or over HTTP: POST /my/approvals/{approval_id}/confirm {{"decision": "approve"}}'
 
 
-def print_workflow(workflow: dict[str, Any]) -> None:
+def print_workflow(workflow: dict[str, Any], *, as_json: bool) -> None:
     """Print a workflow: the request, the price, the tasks and the answer."""
-    waits, cost, agreed = "", money(workflow["cost"]), workflow["agreed_cost"]
-    if workflow["approval_id"]:
-        follow = f"artel workflows follow {workflow['id']}"
-        waits = f"for your decision: {follow}. {how_to_decide(workflow['approval_id'])}"
+    if as_json:
+        show(workflow, as_json)
+        return
+    cost, agreed, approval_id = money(workflow["cost"]), workflow["agreed_cost"], workflow["approval_id"]
+    waits = f"for your decision: artel workflows follow {workflow['id']}. {how_to_decide(approval_id)}"
     about = f" (about {duration(workflow['estimated_duration'])})" if workflow["estimated_duration"] else ""
     agreement = "nothing agreed" if agreed is None else f"{money(agreed)} agreed"
     estimate = f"{estimated(workflow)} estimated{about}, {agreement}, " if workflow["tasks"] else ""
@@ -184,7 +185,7 @@ def print_workflow(workflow: dict[str, Any]) -> None:
         "request": one_line(workflow["request"]),
         "instruction": one_line(workflow["instruction"]),
         "price": f"{estimate}{cost} spent",
-        "waits": waits,
+        "waits": waits if approval_id else "",
         "error": one_line(workflow["error"] or ""),
     }
     for name, value in facts.items():

@@ -157,10 +157,10 @@ def _models(container: "Container") -> str:
 
 def _remember(url: str, token: str) -> bool:
     """Store the login of the command line; return whether this server is now the current one."""
-    from artel.client.credentials import Credentials
+    from artel.client.credentials import Credentials, is_loopback
 
     credentials = Credentials.load()
-    is_current = not credentials.is_elsewhere
+    is_current = credentials.current is None or is_loopback(credentials.current)  # do not replace one elsewhere
     try:
         credentials.remember(url, token, make_current=is_current)
     except OSError as failure:

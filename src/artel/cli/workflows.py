@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artel.cli.command_line import AsJson, OnlyProject, Server, command_group, connect, exit_unless_ok
+from artel.cli.command_line import AsJson, ExitCode, OnlyProject, Server, command_group, connect
 from artel.cli.output import SHORT_CHARACTERS, one_line, short_id, show, table
 from artel.cli.plan_screen import SHOWN_CHARACTERS, estimated, money, print_workflow
 
@@ -63,14 +63,11 @@ def show_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJso
     """Show a workflow: its price, its tasks, its answer."""
     with connect(server) as client:
         workflow = client.call("GET", _workflow_path(client, workflow_id))
-    if as_json:
-        show(workflow, as_json)
-    else:
-        print_workflow(workflow)
+    print_workflow(workflow, as_json=as_json)
 
 
 @workflows.command("follow")
-def follow_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
+def follow_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> ExitCode:
     """Follow a workflow to its end and answer its questions.
 
     Ctrl-C stops following; the workflow continues.
@@ -78,8 +75,7 @@ def follow_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJ
     with connect(server) as client:
         from artel.cli.chat_turn import follow
 
-        code = follow(client, _workflow_path(client, workflow_id), as_json=as_json)
-    exit_unless_ok(code)
+        return follow(client, _workflow_path(client, workflow_id), as_json=as_json)
 
 
 @workflows.command("cancel")
@@ -101,7 +97,7 @@ def retry_workflow(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow it to its end; Ctrl-C cancels it.")] = True,
     server: Server = None,
     as_json: AsJson = False,
-) -> None:
+) -> ExitCode:
     """Run the tasks again that did not succeed.
 
     The other tasks keep their results.
@@ -110,10 +106,10 @@ def retry_workflow(
         if wait:
             from artel.cli.chat_turn import follow_retry
 
-            exit_unless_ok(follow_retry(client, _workflow_path(client, workflow_id), as_json=as_json))
-        else:
-            workflow = client.call("POST", f"{_workflow_path(client, workflow_id)}/retry")
-            show(workflow, as_json, f"Started. To follow it: artel workflows follow {workflow['id']}")
+            return follow_retry(client, _workflow_path(client, workflow_id), as_json=as_json)
+        workflow = client.call("POST", f"{_workflow_path(client, workflow_id)}/retry")
+    show(workflow, as_json, f"Started. To follow it: artel workflows follow {workflow['id']}")
+    return ExitCode.OK
 
 
 def _workflow_path(client: "ApiClient", workflow_id: str) -> str:

@@ -114,9 +114,6 @@ class Conversation:
         """Undo the file changes of a turn; return the outcome for each file."""
         return list(self.api.call("POST", f"/my/projects/{self.project_id}/undo", json={"turn_id": turn_id})["files"])
 
-    def set_model(self, agent_id: int, model: str) -> None:
-        self.api.call("PATCH", f"/my/projects/{self.project_id}/agents/{agent_id}", json={"model": model})
-
     def cancel_last(self) -> bool:
         """Cancel the turn of the newest message; return False if it had already ended."""
         turn_id = next((message["turn_id"] for message in self.messages(1)), None)
@@ -138,11 +135,6 @@ class Conversation:
 
     def workflow(self, workflow_id: str) -> dict[str, Any]:
         return dict(self.api.call("GET", f"/my/workflows/{workflow_id}"))
-
-    def last_workflow(self) -> dict[str, Any] | None:
-        """Return the newest workflow of this session, or None."""
-        page = self.api.call("GET", "/my/workflows", params={"session_id": self.session_id, "limit": 1})
-        return next((dict(workflow) for workflow in page["items"]), None)
 
     def rename(self, title: str) -> str:
         """Rename the session; return the title as the server stored it."""

@@ -46,11 +46,6 @@ class Credentials:
             self.current = server
         self.save()
 
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether the current server is on another machine: `artel up` must not replace it."""
-        return self.current is not None and not is_loopback(self.current)
-
     def forget(self, server: str) -> bool:
         """Delete the token of a server; return whether there was one."""
         existed = self.tokens.pop(server, None) is not None
