@@ -1,24 +1,37 @@
-"""The interactive loop of `artel chat`: reads messages and commands, and runs them."""
+"""The interactive loop of `artel chat`: reads messages and slash commands, and runs them."""
 
+import base64
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from artel.cli import chat_commands
 from artel.cli.chat_screen import ChatScreen, StatusLine, print_name
 from artel.cli.chat_turn import follow_turn, run_turn, unknown_agent
-from artel.cli.output import error_text, is_smart_terminal, say, table, visible
+from artel.cli.output import ago, error_text, is_smart_terminal, one_line, say, table, visible
+from artel.cli.plan_screen import estimated, money
+from artel.cli.questions import diff_lines
+from artel.client.conversation import CHANGING_TOOLS, Conversation
 from artel.client.turn import Turn
-from artel.errors import ArtelError
+from artel.errors import ArtelError, Kind
 
 if TYPE_CHECKING:
     from artel.cli.connector_process import ChatFolder
-    from artel.client.conversation import Conversation
 
 HISTORY, MAX_HISTORY = 10, 100
+MAX_SESSIONS = 20
+MAX_CALLS = 100  # newest calls of the project, searched by /undo, /diff and /files
+MAX_MESSAGES = 100  # newest messages of the session, searched by /cost and /copy
+TITLE_CHARACTERS = 50
+MAX_COPIED_BYTES = 70_000  # terminals accept about 100,000 characters of base64
+UNDO_OUTCOMES = {
+    "removed": "was removed",
+    "changed_since": "was not put back: it was changed since",
+    "not_kept": "was not put back: its old content was not saved",
+    "failed": "could not be put back",
+}
 ORCHESTRATOR = "orchestrator"
 HELP = """\
 Talk
@@ -49,11 +62,15 @@ To a plan answer y to run it, i to add an instruction for all tasks, c to change
 To a write answer y to allow it once, s for this session, a always, n to refuse it; n REASON says why."""
 
 
+class WrongCommand(ArtelError, kind=Kind.INVALID, code="wrong_command"):
+    """A chat command that can't be run as typed."""
+
+
 class ChatPrompt:
-    """An interactive conversation in a terminal."""
+    """An interactive conversation in a terminal. The method `do_x` is the command `/x`, with the rest of its line."""
 
     def __init__(
-        self, conversation: "Conversation", agent: str | None, history_file: Path, folder: "ChatFolder | None"
+        self, conversation: Conversation, agent: str | None, history_file: Path, folder: "ChatFolder | None"
     ) -> None:
         self._conversation = conversation
         self._folder = folder
@@ -61,24 +78,7 @@ class ChatPrompt:
         self._status = StatusLine()
         self._is_smart = is_smart_terminal()
         self._commands: dict[str, Callable[[str], None]] = {
-            "help": lambda _: _say(HELP),
-            "agents": lambda _: table(
-                self._conversation.agents(), ("name", "role", "model"), False, "This project has no agents."
-            ),
-            "sessions": lambda _: chat_commands.show_sessions(self._conversation),
-            "resume": self._resume,
-            "new": self._new_session,
-            "history": self._show_history,
-            "cancel": lambda _: _say("Cancelled." if self._conversation.cancel_last() else "Nothing is running."),
-            "retry": self._retry,
-            "undo": lambda _: _say(chat_commands.undo_last(self._conversation)),
-            "diff": self._show_changes,
-            "files": lambda _: _say(chat_commands.changed_files(self._conversation)),
-            "plan": lambda _: _say(chat_commands.last_plan(self._conversation), is_smart=self._is_smart),
-            "rename": lambda text: _say(chat_commands.rename(self._conversation, text)),
-            "copy": self._copy,
-            "cost": lambda _: _say(chat_commands.cost(self._conversation)),
-            "model": lambda text: _say(chat_commands.change_model(self._conversation, self._agent, text)),
+            name.removeprefix("do_"): getattr(self, name) for name in dir(self) if name.startswith("do_")
         }
         self._read: Callable[[str], str] = input
         if self._is_smart:
@@ -89,13 +89,13 @@ class ChatPrompt:
 
     def run(self) -> None:
         """Read and run input until the user leaves."""
-        _say(f"Project {self._conversation.project_name()}. /help lists the commands, Ctrl-D leaves.")
+        say(f"Project {self._conversation.project_name()}. /help lists the commands, Ctrl-D leaves.")
         if not self._conversation.is_new:
-            self._show_history("")
+            self.do_history("")
         while True:
             try:
                 if self._folder is not None and (message := self._folder.message()):
-                    _say(message, is_smart=self._is_smart)
+                    self._print(message)
                 line = self._read(f"{visible(self._agent, keep='')}> " if self._agent else "> ").strip()
             except (EOFError, KeyboardInterrupt):
                 sys.stdout.write("\n")
@@ -116,7 +116,7 @@ class ChatPrompt:
         if is_command and name in self._commands:
             self._commands[name](rest)
         elif is_command and "/" not in name and "\n" not in line:
-            _say(f"There is no /{name}. /help lists the commands; //{name} sends it as a message.")
+            say(f"There is no /{name}. /help lists the commands; //{name} sends it as a message.")
         elif line.startswith("@"):
             agent = None if name in ("", ORCHESTRATOR) else name
             if rest:
@@ -133,42 +133,113 @@ class ChatPrompt:
         screen = ChatScreen(self._conversation, self._status, direct=agent is not None, in_chat=True)
         run_turn(self._conversation, screen, text, agent)
 
-    def _retry(self, _: str) -> None:
-        turn_id = chat_commands.last_turn(self._conversation)
+    def _print(self, text: str, style: str = "") -> None:
+        """Print a text, in a smart terminal with rich; styled lines are not wrapped there."""
+        if not self._is_smart:
+            say(text)
+            return
+        from artel.cli.markdown_screen import print_text  # rich is slow to import
+
+        print_text(text, style, wrap=not style)
+
+    def do_help(self, _: str) -> None:
+        say(HELP)
+
+    def do_agents(self, _: str) -> None:
+        table(self._conversation.agents(), ("name", "role", "model"), False, "This project has no agents.")
+
+    def do_cancel(self, _: str) -> None:
+        say("Cancelled." if self._conversation.cancel_last() else "Nothing is running.")
+
+    def do_retry(self, _: str) -> None:
+        messages = self._conversation.messages(MAX_MESSAGES)
+        turn_id = next((message["turn_id"] for message in reversed(messages) if message["turn_id"]), None)
+        if turn_id is None:
+            raise WrongCommand("No messages yet.")
         is_direct = self._conversation.turn(turn_id)["mode"] == "direct"
         screen = ChatScreen(self._conversation, self._status, direct=is_direct, in_chat=True)
         follow_turn(self._conversation.send_again(turn_id), Turn(), screen)
 
-    def _new_session(self, _: str) -> None:
-        self._conversation = self._conversation.new_session()
-        _say("Started a new session.")
-
-    def _resume(self, text: str) -> None:
-        if not text:
-            chat_commands.show_sessions(self._conversation)
-            _say("To continue one: /resume N")
+    def do_plan(self, _: str) -> None:
+        query = {"session_id": self._conversation.session_id, "limit": 1}
+        workflow = next(iter(self._conversation.api.call("GET", "/my/workflows", params=query)["items"]), None)
+        if workflow is None or not workflow["tasks"]:
+            self._print("This session has no plan.")
             return
-        self._conversation = self._conversation.resume(chat_commands.find_session_id(self._conversation, text))
-        _say(f"Session: {self._conversation.session['title']}")
-        self._show_history("")
+        tasks = workflow["tasks"]
+        done = sum(task["status"] == "completed" for task in tasks)
+        title = f"The plan is {workflow['status']}: {done} of {len(tasks)} tasks done, {money(workflow['cost'])} spent"
+        lines = [f"{title}, {estimated(workflow)}"]
+        for task in tasks:
+            error = f" ({task['error']})" if task["error"] else ""
+            status = one_line(f"{task['status']}, {task['agent']}: {task['description']}{error}")
+            lines.append(f"  {one_line(task['id'])}  {status}")
+        self._print("\n".join(lines))
 
-    def _copy(self, _: str) -> None:
+    def do_copy(self, _: str) -> None:
+        """Send the last answer to the terminal's clipboard (OSC 52).
+
+        Hidden characters are escaped, so that text pasted into a shell is what the user read.
+        """
         if not self._is_smart:
-            raise chat_commands.WrongCommand("Not copied: this terminal does not support it.")
-        _say(chat_commands.copy_last(self._conversation, sys.stdout))
+            raise WrongCommand("Not copied: this terminal does not support it.")
+        answers = [item for item in self._conversation.messages(MAX_MESSAGES) if item["role"] == "assistant"]
+        if not answers:
+            raise WrongCommand("No answer yet.")
+        text = visible(answers[-1]["content"])
+        data = text.encode()
+        if len(data) > MAX_COPIED_BYTES:
+            raise WrongCommand(f"Not copied: the answer has more than {MAX_COPIED_BYTES:,} bytes.")
+        sys.stdout.write(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07")
+        sys.stdout.flush()
+        size = f"{len(text):,} characters"
+        say(f"Sent the last answer ({size}) to the clipboard (OSC 52). Not every terminal allows this.")
 
-    def _show_changes(self, _: str) -> None:
-        for line, style in chat_commands.last_changes(self._conversation):
-            _say(line, style, is_smart=self._is_smart)
+    # Sessions
 
-    def _show_history(self, count: str) -> None:
+    def do_sessions(self, _: str) -> None:
+        rows = [
+            {
+                "": "*" if session["session_id"] == self._conversation.session_id else "",
+                "no": number,
+                "used": ago(session["updated_at"]),
+                "title": one_line(session["title"], TITLE_CHARACTERS),
+            }
+            for number, session in enumerate(self._conversation.sessions(MAX_SESSIONS), 1)
+        ]
+        table(rows, ("", "no", "used", "title"), False, "This project has no sessions.")
+
+    def do_resume(self, text: str) -> None:
+        if not text:
+            self.do_sessions("")
+            say("To continue one: /resume N")
+            return
+        if text.isdecimal():
+            sessions = self._conversation.sessions(MAX_SESSIONS)
+            if not 1 <= int(text) <= len(sessions):
+                raise WrongCommand(f"There is no session {text}. /sessions lists them.")
+            text = str(sessions[int(text) - 1]["session_id"])
+        self._conversation = self._conversation.resume(text)
+        say(f"Session: {self._conversation.session['title']}")
+        self.do_history("")
+
+    def do_new(self, _: str) -> None:
+        self._conversation = self._conversation.new_session()
+        say("Started a new session.")
+
+    def do_rename(self, title: str) -> None:
+        if not title:
+            raise WrongCommand("Missing title: /rename TITLE")
+        say(f"Renamed the session to {one_line(self._conversation.rename(title))}.")
+
+    def do_history(self, count: str) -> None:
         messages = self._conversation.messages(min(int(count), MAX_HISTORY) if count.isdecimal() else HISTORY)
         if not messages:
-            _say("No messages yet.")
+            say("No messages yet.")
         for message in messages:
             who = {"user": "you", "system": "artel"}.get(message["role"]) or message["agent"] or ORCHESTRATOR
             if not self._is_smart:
-                _say(f"{who}: {message['content']}")
+                say(f"{who}: {message['content']}")
                 continue
             print_name(who, is_smart=True)
             if message["role"] == "assistant":
@@ -176,14 +247,87 @@ class ChatPrompt:
 
                 print_markdown(console(), message["content"])
             else:
-                _say(message["content"], is_smart=True)
+                self._print(message["content"])
             typer.echo("")
 
+    # Files
 
-def _say(text: str, style: str = "", *, is_smart: bool = False) -> None:
-    if not is_smart:
-        say(text)
-        return
-    from artel.cli.markdown_screen import print_text  # rich is slow to import
+    def do_files(self, _: str) -> None:
+        undone: set[str] = set()
+        files: dict[str, str] = {}  # with their last change, newest first
+        for call in self._conversation.changes(MAX_CALLS):
+            if call["tool"] == "undo":
+                undone.add(call["turn_id"])
+            else:
+                was_undone = " (put back)" if call["turn_id"] in undone else ""
+                files.setdefault(str(call["arguments"].get("path", "")), f"{_change(call)}{was_undone}")
+        say("\n".join(files.values()) or "No file was changed in this session.")
 
-    print_text(text, style, wrap=not style)
+    def do_diff(self, _: str) -> None:
+        calls = [call for call in self._conversation.changes(MAX_CALLS) if call["tool"] in CHANGING_TOOLS]
+        if not calls:
+            self._print("No file was changed in this session.")
+        for call in reversed([call for call in calls if call["turn_id"] == calls[0]["turn_id"]]):
+            self._print(_change(call), "bold")
+            if call["approval_id"] is not None:  # a call that needed no approval has no stored diff
+                diff = self._conversation.approval(call["approval_id"])["details"].get("diff")
+                for line, style in diff_lines(str(diff or "")):
+                    self._print(line, style)
+
+    def do_undo(self, _: str) -> None:
+        """Undo the newest turn that changed files and is not undone."""
+        undone: set[str] = set()
+        for call in self._conversation.changes(MAX_CALLS):
+            if call["tool"] == "undo":
+                undone.add(call["turn_id"])
+            elif call["turn_id"] not in undone:
+                outcomes = [
+                    f"{visible(file['path'], keep='')} {UNDO_OUTCOMES.get(file['outcome'], 'was put back')}."
+                    for file in self._conversation.undo(call["turn_id"])
+                ]
+                say("\n".join(outcomes) or "Nothing was put back.")
+                return
+        raise WrongCommand("This session has no changes to undo.")
+
+    # Agents
+
+    def do_model(self, text: str) -> None:
+        """Print the models of all agents, or set one: `MODEL` for the chosen agent, or `AGENT MODEL`."""
+        agents = self._conversation.agents()
+        if not text:
+            width = max((len(agent["name"]) for agent in agents), default=0)
+            say("\n".join(f"{agent['name']:{width}}  {one_line(agent['model'])}" for agent in agents))
+            return
+        first, _, rest = text.partition(" ")
+        name, model = (first, rest.strip()) if rest.strip() else (self._agent, text)
+        if name is None:
+            raise WrongCommand("Missing agent: use /model AGENT MODEL, or choose an agent first (@coder).")
+        found = next((agent for agent in agents if name in (agent["name"], agent["name"].removeprefix("agent_"))), None)
+        if found is None:
+            raise WrongCommand(f"This project has no agent called {name}. /agents lists them.")
+        path = f"/my/projects/{self._conversation.project_id}/agents/{found['id']}"
+        self._conversation.api.call("PATCH", path, json={"model": model})
+        say(f"{found['name']} now uses {one_line(model)}.")
+
+    def do_cost(self, _: str) -> None:
+        messages = self._conversation.messages(MAX_MESSAGES)
+        turn_ids = list(dict.fromkeys(message["turn_id"] for message in messages if message["turn_id"]))
+        usages = [self._conversation.turn(turn_id)["usage"] or {} for turn_id in turn_ids]
+        if not usages:
+            say("No messages yet.")
+            return
+        title = "This session" if len(messages) < MAX_MESSAGES else f"The last {len(turn_ids)} turns"
+        say(f"Last turn     {_used(usages[-1:])}\n{title:13} {_used(usages)}")
+
+
+def _change(call: dict[str, Any]) -> str:
+    verb = {"tool_write_file": "wrote", "tool_edit_file": "edited"}.get(call["tool"], "deleted")
+    path = visible(str(call["arguments"].get("path", "")), keep="")
+    return f"{call['agent']} {verb} {path}, {ago(call['created_at'])}"
+
+
+def _used(usages: list[dict[str, Any]]) -> str:
+    read, written = (sum(usage.get(name) or 0 for usage in usages) for name in ("input_tokens", "output_tokens"))
+    prices = [usage.get("cost_usd", 0.0) for usage in usages]
+    price = "price unknown" if None in prices else money(sum(prices))
+    return f"{price}, {read:,} tokens in, {written:,} out"

@@ -1,19 +1,14 @@
 """Running a turn and showing it: a message, a retried one, or a workflow that is followed or retried."""
 
-from typing import TYPE_CHECKING
-
 from artel.cli.chat_screen import ChatScreen, StatusLine
 from artel.cli.command_line import ExitCode
 from artel.cli.output import one_line, show
 from artel.cli.plan_screen import print_workflow
-from artel.client.api_client import ServerRefused
+from artel.client.api_client import ApiClient, ServerRefused
 from artel.client.conversation import Conversation, NoSuchAgent
 from artel.client.plan import Plan
 from artel.client.turn import Turn
 from artel.client.turn_stream import OUTCOMES, FollowStream, RetryStream, TurnStream
-
-if TYPE_CHECKING:
-    from artel.client.api_client import ApiClient
 
 ENDED = frozenset({"completed", "partial", "failed", "rejected", "cancelled", "timeout"})
 
@@ -84,7 +79,7 @@ def unknown_agent(conversation: Conversation, name: str) -> NoSuchAgent:
 # Workflows
 
 
-def follow_retry(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
+def follow_retry(client: ApiClient, path: str, *, as_json: bool) -> ExitCode:
     """Retry a workflow, show its progress, and return the exit code; Ctrl-C cancels it."""
     workflow = client.call("GET", path)
     conversation = Conversation.open(client, None, workflow["session_id"])
@@ -96,7 +91,7 @@ def follow_retry(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
     return _exit_code(turn, interrupted=interrupted)
 
 
-def follow(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
+def follow(client: ApiClient, path: str, *, as_json: bool) -> ExitCode:
     """Follow a workflow to its end, ask its questions, and return the exit code; Ctrl-C does not cancel it."""
     # Get the session, and so its event number, before the workflow: events in between must not be missed.
     conversation = Conversation.open(client, None, client.call("GET", path)["session_id"])
