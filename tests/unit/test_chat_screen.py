@@ -17,7 +17,7 @@ from artel.client.api_client import ApiClient
 from artel.client.conversation import Conversation
 from artel.client.sse import ServerEvent
 from artel.client.turn import StreamedAnswer as Answer
-from artel.client.turn import Turn
+from artel.client.turn import TurnView
 
 
 def printed(*answers: Answer) -> str:
@@ -139,7 +139,7 @@ class NoConversation(Conversation):
 
 
 def test_answer_waits_for_the_end_of_all_tasks(capsys: pytest.CaptureFixture[str]) -> None:
-    turn, shown = Turn(), []
+    turn, shown = TurnView(), []
     screen = ChatScreen(NoConversation(), Watched(), direct=False)
     screen.live = True
     done = [("task_completed", {"task_id": name, "result": "", "duration": 1.0}) for name in "ab"]
@@ -154,7 +154,7 @@ def test_answer_waits_for_the_end_of_all_tasks(capsys: pytest.CaptureFixture[str
 
 
 def test_answer_of_one_task_waits_for_its_agent_name(capsys: pytest.CaptureFixture[str]) -> None:
-    turn, shown = Turn(), []
+    turn, shown = TurnView(), []
     conversation = NoConversation()
     conversation._names[7] = "agent_coder"
     screen = ChatScreen(conversation, Watched(), direct=False, in_chat=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from artel.client.api_client import ApiClient, ResponseLost, ServerRefused, ServerUnreachable
 from artel.client.sse import ServerEvent, read_events
 from artel.client.turn import StreamedAnswer as Answer
-from artel.client.turn import Turn
+from artel.client.turn import TurnView
 from artel.client.turn_stream import CONNECTION_LOST, RetryStream, TurnStream
 
 TURN = {"session_id": "s", "turn_id": "t"}
@@ -137,7 +137,7 @@ def test_retried_model_call_starts_with_empty_text() -> None:
 
 
 def test_turn_is_followed_to_its_end() -> None:
-    turn = Turn()
+    turn = TurnView()
     seen = []
     for event in (
         ServerEvent("message_created", TURN | {"message_id": "u", "role": "user", "content": "?"}, 1),
@@ -157,7 +157,7 @@ def test_turn_is_followed_to_its_end() -> None:
 
 
 def test_failed_turn_has_an_error_and_no_answer() -> None:
-    turn = Turn()
+    turn = TurnView()
     note = {"message_id": "x", "role": "system", "content": "It broke.", "agent_id": 7}
     turn.apply(ServerEvent("message_completed", TURN | note, 1))
     turn.apply(ServerEvent("turn_failed", TURN | {"status": "timeout", "code": "timeout", "error": "Too long."}, 2))
@@ -271,7 +271,7 @@ def test_accepted_turn_is_followed_without_events_of_other_turns(first: Response
 
 def test_json_response_becomes_a_completed_turn() -> None:
     document = {"turn_id": "t", "message_id": "m", "content": "Hello", "agent_id": 7, "usage": {"model": "demo"}}
-    turn = Turn()
+    turn = TurnView()
     for event in read(ScriptedClient(Response(document=document)))[0]:
         turn.apply(event)
 
@@ -368,8 +368,8 @@ PLAN: dict[str, Any] = {
 }
 
 
-def turn_after(*events: tuple[str, dict[str, Any]], plan: dict[str, Any] = PLAN) -> Turn:
-    turn = Turn()
+def turn_after(*events: tuple[str, dict[str, Any]], plan: dict[str, Any] = PLAN) -> TurnView:
+    turn = TurnView()
     for kind, data in [("task_plan_created", plan), *events]:
         turn.apply(ServerEvent(kind, TURN | data, 1))
     return turn
@@ -413,7 +413,7 @@ def test_only_the_pending_approval_is_cleared_by_its_decision() -> None:
 
 
 def test_plan_of_an_earlier_turn_is_read_from_the_request() -> None:
-    turn = Turn()
+    turn = TurnView()
     details = {"estimated_cost_low": 0.01, "estimated_cost_high": 0.2, "unknown_prices": ["odd"]}
     request = {"approval_id": "1", "workflow_id": "w", "plan": {"tasks": PLAN["tasks"]}, "details": details}
     turn.apply(ServerEvent("plan_request", TURN | request, 1))

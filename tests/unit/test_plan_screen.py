@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from artel.cli.output import one_line
 from artel.cli.plan_screen import PlanScreen, at_most, cost_summary, duration, money, plan_text, price
 from artel.cli.questions import deadline
-from artel.client.plan import Plan, PlanTask
+from artel.client.plan import PlanView, TaskView
 from artel.contract.approvals import TaskChange
 from artel.plans.commands import changed_graph
 from artel.plans.plan import PlannedTask, TaskGraph
 
 TASKS = (
-    PlanTask("1", "agent_researcher", "Find examples.", (), 0.01),
-    PlanTask("2", "agent_writer", "Write the text.", ("1",), 0.02),
-    PlanTask("3", "agent_coder", "Build the page.", ("1", "2"), None),
+    TaskView("1", "agent_researcher", "Find examples.", (), 0.01),
+    TaskView("2", "agent_writer", "Write the text.", ("1",), 0.02),
+    TaskView("3", "agent_coder", "Build the page.", ("1", "2"), None),
 )
 
 
-def plan(*tasks: PlanTask) -> Plan:
-    return Plan("w", {task.id: task for task in tasks or TASKS}, 0.0213, 0.18, 40.0)
+def plan(*tasks: TaskView) -> PlanView:
+    return PlanView("w", {task.id: task for task in tasks or TASKS}, 0.0213, 0.18, 40.0)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_plan_text_is_not_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(st.text(), st.text(min_size=1))
 def test_task_text_can_not_imitate_another_task_or_control_the_terminal(description: str, name: str) -> None:
-    shown = plan_text(plan(PlanTask(name, "agent_coder", f"x{description}\n  9  agent_coder: nothing\x1b[2J")))
+    shown = plan_text(plan(TaskView(name, "agent_coder", f"x{description}\n  9  agent_coder: nothing\x1b[2J")))
 
     tasks = shown.splitlines()[2 if " hidden character" in shown.split("\n")[1] else 1 :]
     assert all(line.startswith("     ") for line in tasks[1:])
@@ -92,7 +92,7 @@ def test_task_text_can_not_imitate_another_task_or_control_the_terminal(descript
 
 @pytest.mark.req("SEC-03.1")
 def test_hidden_characters_of_a_plan_are_escaped_and_announced() -> None:
-    shown = plan_text(plan(PlanTask("a", "agent_coder", "Delete \u202eeverything\x9d")))
+    shown = plan_text(plan(TaskView("a", "agent_coder", "Delete \u202eeverything\x9d")))
 
     assert "The plan has 2 hidden characters (U+202E, U+009D); they are shown as \\u202e.\n" in shown
     assert "Delete \\u202eeverything\\x9d" in shown
@@ -118,7 +118,7 @@ class Watcher:
         self.lines: list[str] = []
         self.screen = PlanScreen(self.lines.append, watched=watched)
 
-    def see(self, now: Plan, task_id: str, status: str, **more: Any) -> list[str]:
+    def see(self, now: PlanView, task_id: str, status: str, **more: Any) -> list[str]:
         """Change a task; return the lines printed about it."""
         before = len(self.lines)
         now.tasks[task_id] = replace(now.tasks[task_id], status=status, **more)
@@ -203,17 +203,17 @@ def test_cost_summary_with_unknown_cost() -> None:
 
 
 @st.composite
-def _dropped(draw: st.DrawFn) -> tuple[list[PlanTask], list[str]]:
+def _dropped(draw: st.DrawFn) -> tuple[list[TaskView], list[str]]:
     names = [str(number) for number in range(draw(st.integers(2, 8)))]
     tasks = [
-        PlanTask(name, "agent_coder", "x", tuple(other for other in names[:index] if draw(st.booleans())))
+        TaskView(name, "agent_coder", "x", tuple(other for other in names[:index] if draw(st.booleans())))
         for index, name in enumerate(names)
     ]
     return tasks, draw(st.lists(st.sampled_from(names), unique=True, max_size=len(names) - 1))
 
 
 @given(_dropped())
-def test_dropping_tasks_gives_the_same_graph_as_on_the_server(drawn: tuple[list[PlanTask], list[str]]) -> None:
+def test_dropping_tasks_gives_the_same_graph_as_on_the_server(drawn: tuple[list[TaskView], list[str]]) -> None:
     tasks, dropped = drawn
     shown = plan(*tasks)
     graph = TaskGraph(PlannedTask(task.id, task.agent, task.description, task.depends_on) for task in tasks)

@@ -1,7 +1,4 @@
-"""The line editor of `artel chat`, with its history and Tab completion.
-
-prompt_toolkit takes 0.2 s to import, so import this module only for a chat in a terminal.
-"""
+"""The line editor of `artel chat`; prompt_toolkit takes 0.2 s to import, so import this only for a terminal."""
 
 import json
 from collections.abc import Iterable

@@ -14,7 +14,7 @@ from artel.cli.output import ago, error_text, is_smart_terminal, one_line, say, 
 from artel.cli.plan_screen import estimated, money
 from artel.cli.questions import diff_lines
 from artel.client.conversation import CHANGING_TOOLS, Conversation
-from artel.client.turn import Turn
+from artel.client.turn import TurnView
 from artel.errors import ArtelError, Kind
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class ChatPrompt:
             raise WrongCommand("No messages yet.")
         is_direct = self._conversation.turn(turn_id)["mode"] == "direct"
         screen = ChatScreen(self._conversation, self._status, direct=is_direct, in_chat=True)
-        follow_turn(self._conversation.send_again(turn_id), Turn(), screen)
+        follow_turn(self._conversation.send_again(turn_id), TurnView(), screen)
 
     def do_plan(self, _: str) -> None:
         query = {"session_id": self._conversation.session_id, "limit": 1}

@@ -16,8 +16,8 @@ from artel.text import one_line
 if TYPE_CHECKING:
     from artel.cli.markdown_screen import MarkdownPrinter
     from artel.client.conversation import Conversation
-    from artel.client.plan import Plan
-    from artel.client.turn import StreamedAnswer, Turn
+    from artel.client.plan import PlanView
+    from artel.client.turn import StreamedAnswer, TurnView
 
 RESTARTED = "[the answer starts again]"
 DELAY_SECONDS = 1.0
@@ -157,7 +157,7 @@ class ChatScreen:
         self._asked_id: str | None = None
         self._plans = PlanScreen(self.note, watched=status.enabled)
 
-    def show(self, turn: "Turn") -> None:
+    def show(self, turn: "TurnView") -> None:
         """Show what the last event changed; ask the user about a pending approval and wait for the answer."""
         if turn.plan is not None:
             self._plans.show(turn.plan)
@@ -172,7 +172,7 @@ class ChatScreen:
         if self._status.enabled and not turn.ended and self._printer.at_line_start:
             self._status.wait_for(self._progress(turn))
 
-    def end(self, turn: "Turn") -> None:
+    def end(self, turn: "TurnView") -> None:
         """Finish the answer; print an error if the turn failed, and the cost of a plan."""
         self.leave()
         if turn.status == "cancelled":
@@ -201,7 +201,7 @@ class ChatScreen:
             sys.stderr.write(visible(text) + "\n")
             sys.stderr.flush()
 
-    def _can_stream(self, turn: "Turn") -> bool:
+    def _can_stream(self, turn: "TurnView") -> bool:
         """Return whether to show a partial answer: deltas may overtake the events that name its author."""
         if not self.live:
             return False
@@ -210,7 +210,7 @@ class ChatScreen:
         needs_name = self._is_in_chat and (self._direct or turn.plan is not None)
         return turn.agent_id is not None or not needs_name
 
-    def _ask(self, turn: "Turn", request: dict[str, Any]) -> None:
+    def _ask(self, turn: "TurnView", request: dict[str, Any]) -> None:
         """Ask about an approval once; if the user can't answer here, print how to decide."""
         approval_id = str(request.get("approval_id"))
         if approval_id == self._asked_id:
@@ -232,7 +232,7 @@ class ChatScreen:
         if not self._asks:
             self.note(f"Waiting for your approval of {subject}. {how_to_decide(approval_id)}")
 
-    def _show_plan(self, plan: "Plan", request: dict[str, Any]) -> None:
+    def _show_plan(self, plan: "PlanView", request: dict[str, Any]) -> None:
         details = request["details"]
         if is_cost_increase(request):
             agreed, spent, needed = (money(details[name]) for name in ("agreed_cost", "spent", "estimated_cost"))
@@ -242,7 +242,7 @@ class ChatScreen:
         if (left := details.get("month_left")) is not None:
             self.note(f"Only {money(left)} of the project's monthly budget is left: the plan may end incomplete.")
 
-    def _progress(self, turn: "Turn") -> str:
+    def _progress(self, turn: "TurnView") -> str:
         if turn.approval is not None:
             return "waits for your approval"
         if not turn.phase:
@@ -251,7 +251,7 @@ class ChatScreen:
             return visible(progress)
         return visible(f"{self._author(turn)} {turn.phase}")
 
-    def _author(self, turn: "Turn") -> str:
+    def _author(self, turn: "TurnView") -> str:
         if turn.agent_id is not None:
             return self._conversation.agent_name(turn.agent_id)
         return "the agent" if self._direct else "orchestrator"

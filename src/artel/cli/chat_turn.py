@@ -6,8 +6,8 @@ from artel.cli.output import one_line, show
 from artel.cli.plan_screen import print_workflow
 from artel.client.api_client import ApiClient, ServerRefused
 from artel.client.conversation import Conversation, NoSuchAgent
-from artel.client.plan import Plan
-from artel.client.turn import Turn
+from artel.client.plan import PlanView
+from artel.client.turn import TurnView
 from artel.client.turn_stream import OUTCOMES, FollowStream, RetryStream, TurnStream
 
 ENDED = frozenset({"completed", "partial", "failed", "rejected", "cancelled", "timeout"})
@@ -34,9 +34,9 @@ def ask(conversation: Conversation, content: str, agent: str | None, *, as_json:
     return _exit_code(turn, interrupted=interrupted)
 
 
-def run_turn(conversation: Conversation, screen: ChatScreen, content: str, agent: str | None) -> tuple[Turn, bool]:
+def run_turn(conversation: Conversation, screen: ChatScreen, content: str, agent: str | None) -> tuple[TurnView, bool]:
     """Send a message and show its turn; return the turn and whether Ctrl-C cancelled it."""
-    turn = Turn()
+    turn = TurnView()
     try:
         return turn, follow_turn(conversation.send(content, agent), turn, screen)
     except ServerRefused as refused:
@@ -45,7 +45,7 @@ def run_turn(conversation: Conversation, screen: ChatScreen, content: str, agent
         raise
 
 
-def follow_turn(stream: TurnStream, turn: Turn, screen: ChatScreen) -> bool:
+def follow_turn(stream: TurnStream, turn: TurnView, screen: ChatScreen) -> bool:
     """Show the events until the turn ends; return whether Ctrl-C was pressed, which cancels it."""
     interrupted = False
     try:
@@ -84,7 +84,7 @@ def follow_retry(client: ApiClient, path: str, *, as_json: bool) -> ExitCode:
     workflow = client.call("GET", path)
     conversation = Conversation.open(client, None, workflow["session_id"])
     screen = ChatScreen(conversation, StatusLine(), direct=False, silent=as_json)
-    turn = Turn(plan=Plan.to_retry(workflow) if workflow["tasks"] else None)
+    turn = TurnView(plan=PlanView.to_retry(workflow) if workflow["tasks"] else None)
     interrupted = follow_turn(RetryStream(client, workflow), turn, screen)
     if as_json:
         show(client.call("GET", path), as_json)
@@ -101,7 +101,7 @@ def follow(client: ApiClient, path: str, *, as_json: bool) -> ExitCode:
         return ExitCode.OK if workflow["status"] in ("completed", "partial") else ExitCode.FAILED
     screen = ChatScreen(conversation, StatusLine(), direct=False, silent=as_json)
     screen.note(one_line(f"{workflow['request']} [{workflow['status']}]"))
-    turn = Turn.of_workflow(workflow)
+    turn = TurnView.of_workflow(workflow)
     try:
         screen.show(turn)
         for event in conversation.pending_requests(workflow):
@@ -117,7 +117,7 @@ def follow(client: ApiClient, path: str, *, as_json: bool) -> ExitCode:
     return _exit_code(turn)
 
 
-def _exit_code(turn: Turn, *, interrupted: bool = False) -> ExitCode:
+def _exit_code(turn: TurnView, *, interrupted: bool = False) -> ExitCode:
     if interrupted:
         return ExitCode.INTERRUPTED
     return ExitCode.OK if turn.succeeded else ExitCode.FAILED

@@ -159,7 +159,7 @@ class OwnConnector:
                     continue
                 did_not_start = f"the connector did not start ({failure})."
                 detail = failure.detail if isinstance(failure, ArtelError) else did_not_start
-                self._report(f"The folder can't be connected: {detail}")
+                say(f"artel: The folder can't be connected: {detail}", err=True)
                 return
             take_over = code not in (ExitCode.CONFLICT, -LEAVE_SIGNAL)
             if not take_over:
@@ -168,7 +168,8 @@ class OwnConnector:
                 await self._until_free(target, pause)
             elif not is_expired:
                 if code == ExitCode.NOT_ALLOWED and not self._stopped.is_set():
-                    self._report("The login of the connected folder was ended. Restart `artel up` to connect it.")
+                    ended = "The login of the connected folder was ended. Restart `artel up` to connect it."
+                    say(f"artel: {ended}", err=True)
                 return
 
     async def _run_once(self, target: ConnectorTarget, *, take_over: bool) -> tuple[int, bool]:
@@ -203,9 +204,6 @@ class OwnConnector:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopped.wait(), seconds)
 
-    def _report(self, text: str) -> None:
-        say(f"artel: {text}", err=True)
-
 
 class ChatFolder:
     """Runs a connector for a folder in a child process; writes are approved in the chat or the browser."""
@@ -230,14 +228,9 @@ class ChatFolder:
             self._message = f"none: {one_line(error.detail)}"
         if not self._connector_id:
             return
+        options, out = ["--ask", "browser"], subprocess.DEVNULL
         self._process = start_connector(
-            self.path,
-            self._project_id,
-            self._api.server,
-            ["--ask", "browser"],
-            out=subprocess.DEVNULL,
-            err=self._errors,
-            new_session=True,
+            self.path, self._project_id, self._api.server, options, out=out, err=self._errors, new_session=True
         )
 
     def message(self) -> str:

@@ -1,7 +1,4 @@
-"""Markdown in a terminal, block by block: finished blocks are rendered, the one being written is plain text.
-
-Used only if the cursor can be moved; a pipe or a dumb terminal gets the plain text (`AnswerPrinter`).
-"""
+"""Markdown in a terminal that can move its cursor: finished blocks are rendered, the one being written is plain."""
 
 import re
 import time

@@ -1,9 +1,4 @@
-r"""Output of commands: tables and text for people, JSON for programs.
-
-Text of models, file names and files can contain characters that move the cursor, hide text, reverse its direction, or
-have no width. They are replaced by `\x9d`, `\u202e`, `\U000e0041`, so that the user reads and approves the actual text;
-nothing is dropped. The page does the same (`static/visible.js`).
-"""
+"""Output of commands: tables and text for people, JSON for programs."""
 
 import json
 import os
@@ -29,7 +24,11 @@ _NAME = re.compile(r" {2,}\S.{0,30}? {2,}|\s*")  # of a list entry, with the spa
 
 
 def visible(text: str, keep: str = "\n\t") -> str:
-    r"""Return the text with hidden characters escaped, except those in `keep` (`keep=""` for a name or a path)."""
+    r"""Return the text with hidden characters escaped, except those in `keep` (`keep=""` for a name or a path).
+
+    Text of models and files can contain characters that move the cursor, hide text or reverse its direction: the user
+    has to read and approve the actual text. The page does the same (`static/visible.js`).
+    """
 
     def shown(found: re.Match[str]) -> str:
         return found[0] if found[0] in keep or is_emoji_style(found) else escaped(found[0])

@@ -11,7 +11,7 @@ import typer
 from artel.cli.output import announcement, one_line, say, short_id, show, table
 
 if TYPE_CHECKING:
-    from artel.client.plan import Plan, PlanTask
+    from artel.client.plan import PlanView, TaskView
 
 LINE_CHARACTERS = 100
 SHOWN_CHARACTERS = 60  # of a request or a task in a table
@@ -65,7 +65,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < HOURS_FROM else f"{seconds / 3600:.1f} h"
 
 
-def plan_text(plan: "Plan", *, is_changed: bool = False) -> str:
+def plan_text(plan: "PlanView", *, is_changed: bool = False) -> str:
     """Return the complete plan, which the user approves: each task with its agent, dependencies and cost.
 
     The server has not estimated the price of a changed plan yet.
@@ -97,11 +97,11 @@ class PlanScreen:
     def __init__(self, say: Callable[[str], None], *, watched: bool) -> None:
         self._say = say
         self._watched = watched
-        self._seen: Plan | None = None
+        self._seen: PlanView | None = None
         self._printed_statuses: dict[str, str] = {}
         self.was_shown = False
 
-    def show(self, plan: "Plan") -> None:
+    def show(self, plan: "PlanView") -> None:
         """Print a new plan, or the status changes of its tasks since the last call."""
         is_watched = self._watched and not plan.is_single
         if plan is not self._seen:
@@ -117,14 +117,14 @@ class PlanScreen:
                     self._printed_statuses[task.id] = task.status
                     self._say(f"  {one_line(task.id)}  {_status(task)}")
 
-    def show_whole(self, plan: "Plan", changed: Sequence[str]) -> None:
+    def show_whole(self, plan: "PlanView", changed: Sequence[str]) -> None:
         """Print a plan that needs an approval, unless `show` did, and its changes since the last one."""
         if not self._watched or plan.is_single:
             self._describe(plan)
         if changed:
             self._say("\n".join(["Changes:", *(f"  {one_line(line)}" for line in changed)]))
 
-    def progress(self, plan: "Plan") -> str | None:
+    def progress(self, plan: "PlanView") -> str | None:
         """Return how many tasks are done and which are running; None for a plan of one task or one that is over."""
         if plan.is_single or plan.is_over:
             return None
@@ -133,12 +133,12 @@ class PlanScreen:
         busy = ", ".join(f"{task.agent} ({task.id})" for task in tasks if task.status == "running")
         return one_line(f"{done} of {len(tasks)} tasks done{f'; running: {busy}' if busy else ''}")
 
-    def _describe(self, plan: "Plan") -> None:
+    def _describe(self, plan: "PlanView") -> None:
         self.was_shown = True
         self._say(plan_text(plan))
 
 
-def _status(task: "PlanTask") -> str:
+def _status(task: "TaskView") -> str:
     match task.status:
         case "running":
             return one_line(f"{task.agent} started: {task.description}", LINE_CHARACTERS)

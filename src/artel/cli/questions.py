@@ -1,7 +1,4 @@
-"""Questions in a terminal: about a plan, about a tool call, and how their answers are typed and shown.
-
-A question may be decided elsewhere at the same time, or expire.
-"""
+"""Questions in a terminal about plans and tool calls, which may be decided elsewhere at the same time, or expire."""
 
 import os
 import select
@@ -20,7 +17,7 @@ from artel.errors import ArtelError, Kind
 
 if TYPE_CHECKING:
     from artel.client.conversation import Conversation
-    from artel.client.plan import Plan
+    from artel.client.plan import PlanView
 
 POLL_SECONDS = 2.0
 MAX_BYTES = 4096  # the longest line of a terminal
@@ -58,7 +55,6 @@ class InputClosed(Exception):
 
 
 def can_ask() -> bool:
-    """Return whether the user can see and answer a question here."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -76,8 +72,6 @@ def diff_lines(diff: str) -> Iterator[tuple[str, str]]:
 
 
 class ToolAnswer(NamedTuple):
-    """The answer to a question about a tool call."""
-
     approved: bool
     holds: Literal["once", "session", "always"] = "once"
     feedback: str = ""
@@ -184,7 +178,7 @@ def is_cost_increase(request: dict[str, Any]) -> bool:
 class PlanQuestion(_ApprovalQuestion):
     """Asks whether to run a plan, or whether it may cost more."""
 
-    def __init__(self, conversation: "Conversation", request: dict[str, Any], plan: "Plan", note: Note) -> None:
+    def __init__(self, conversation: "Conversation", request: dict[str, Any], plan: "PlanView", note: Note) -> None:
         super().__init__(conversation, request, note)
         self._is_cost_increase = is_cost_increase(request)
         self._plan = plan
@@ -192,7 +186,6 @@ class PlanQuestion(_ApprovalQuestion):
         self._changes: dict[str, dict[str, Any]] = {}
 
     def ask(self) -> None:
-        """Print until when to decide, and ask until there is a decision."""
         limit = None if self._is_cost_increase else self._plan.high
         stops = f" Stops and asks at {at_most(limit)}." if limit else ""
         self._note(f"You can decide {deadline(self._request)}.{stops}")

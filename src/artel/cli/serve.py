@@ -80,13 +80,14 @@ async def _serve_folder(
         if as_json:
             typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
             return
+        brain, demo = container.brain.describe(), "none yet, the demo brain answers (docs/how-to/models.md)"
         rows = {
             "Open": link,
             "Project": f"{visible(project.name, keep='')} ({project.id})",
             "API": f"{url}/docs",
             "Data": str(container.folder.path),
             "Folder": visible(_folder(workspace, problem, holder), keep=""),
-            "Models": _models(container),
+            "Models": demo if brain.mode == "demo" else ", ".join(provider.name for provider in brain.providers),
             "Talk": "artel chat, in another terminal",
         }
         say(f"\n  Artel {__version__} is ready.\n")
@@ -148,13 +149,6 @@ def _folder(folder: Path, problem: str | None, holder: str | None) -> str:
     return f"none: {problem}. Start `artel up` in a project's folder, or run: artel connect DIR"
 
 
-def _models(container: "Container") -> str:
-    brain = container.brain.describe()
-    if brain.mode == "demo":
-        return "none yet, the demo brain answers (docs/how-to/models.md)"
-    return ", ".join(provider.name for provider in brain.providers)
-
-
 def _remember(url: str, token: str) -> bool:
     """Store the login of the command line; return whether this server is now the current one."""
     from artel.client.credentials import Credentials, is_loopback
@@ -193,9 +187,8 @@ def _run(
     configure_logs(settings.log_format, "warning" if is_personal and not is_level_set else settings.log_level)
     if is_personal:
         personal = {"registration_open": False, "models_unpriced": ["*"]}
-        settings = settings.model_copy(
-            update={name: value for name, value in personal.items() if getattr(settings, name) is None}
-        )
+        unset = {name: value for name, value in personal.items() if getattr(settings, name) is None}
+        settings = settings.model_copy(update=unset)
 
     async def run_container() -> None:
         container = await Container.open(settings)

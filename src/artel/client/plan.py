@@ -20,7 +20,7 @@ ENDED = frozenset({"completed", "failed", "aborted", "cancelled", "timeout"})
 
 
 @dataclass(frozen=True, slots=True)
-class PlanTask:
+class TaskView:
     id: str
     agent: str
     description: str
@@ -36,18 +36,18 @@ class PlanTask:
 
 
 @dataclass(slots=True)
-class Plan:
+class PlanView:
     """The state of a plan after the events so far."""
 
     workflow_id: str
-    tasks: dict[str, PlanTask]
+    tasks: dict[str, TaskView]
     expected: float | None = None
     high: float | None = None
     seconds: float | None = None
     unknown_prices: list[str] = field(default_factory=list)
 
     @classmethod
-    def of_event(cls, data: Mapping[str, Any]) -> "Plan":
+    def of_event(cls, data: Mapping[str, Any]) -> "PlanView":
         """Return the plan in a `task_plan_created` or `plan_request` event."""
         plan, figures = (data["plan"], data["details"]) if data.get("plan") is not None else (data, data)
         return cls(
@@ -60,7 +60,7 @@ class Plan:
         )
 
     @classmethod
-    def to_retry(cls, workflow: Mapping[str, Any]) -> "Plan":
+    def to_retry(cls, workflow: Mapping[str, Any]) -> "PlanView":
         """Return the plan of a workflow that is retried, with unfinished tasks reset to pending."""
         plan = cls.of_workflow(workflow)
         for task in list(plan.tasks.values()):
@@ -69,7 +69,7 @@ class Plan:
         return plan
 
     @classmethod
-    def of_workflow(cls, workflow: Mapping[str, Any]) -> "Plan":
+    def of_workflow(cls, workflow: Mapping[str, Any]) -> "PlanView":
         is_known = workflow["estimated_cost"] is not None
         return cls(
             str(workflow["id"]),
@@ -118,9 +118,9 @@ def approval_event(approval: Mapping[str, Any]) -> ServerEvent:
     return ServerEvent("plan_request", common | plan)
 
 
-def _tasks(tasks: Iterable[Mapping[str, Any]]) -> dict[str, PlanTask]:
+def _tasks(tasks: Iterable[Mapping[str, Any]]) -> dict[str, TaskView]:
     return {
-        str(task["id"]): PlanTask(
+        str(task["id"]): TaskView(
             str(task["id"]),
             str(task["agent"]),
             str(task["description"]),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from artel.client.plan import Plan
+from artel.client.plan import PlanView
 from artel.client.sse import ServerEvent
 
 ENDINGS = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
@@ -57,7 +57,7 @@ class StreamedAnswer:
 
 
 @dataclass(slots=True)
-class Turn:
+class TurnView:
     """The state of a turn after the events so far."""
 
     id: str | None = None
@@ -66,7 +66,7 @@ class Turn:
     agent_id: int | None = None
     phase: str = ""
     approval: dict[str, Any] | None = None  # that the turn waits for
-    plan: Plan | None = None  # if the orchestrator answers
+    plan: PlanView | None = None  # if the orchestrator answers
     is_planning: bool = False  # also when an earlier plan is replaced
     ended: bool = False
     status: str = "queued"
@@ -75,12 +75,12 @@ class Turn:
     error: str | None = None
 
     @classmethod
-    def of_workflow(cls, workflow: Mapping[str, Any]) -> "Turn":
+    def of_workflow(cls, workflow: Mapping[str, Any]) -> "TurnView":
         is_planning = workflow["status"] == "planning"
         return cls(
             id=str(workflow["turn_id"]),
             phase=PROGRESS["planning"] if is_planning else "is working",
-            plan=Plan.of_workflow(workflow) if workflow["tasks"] and not is_planning else None,
+            plan=PlanView.of_workflow(workflow) if workflow["tasks"] and not is_planning else None,
             is_planning=is_planning,
             status="running",
         )
@@ -103,9 +103,9 @@ class Turn:
                 if self.plan is not None:
                     self.plan.apply(event)
                 elif event.type == "plan_request":  # the plan was made in an earlier turn
-                    self.plan = Plan.of_event(data)
+                    self.plan = PlanView.of_event(data)
             case "task_plan_created":
-                self.plan, self.is_planning = Plan.of_event(data), False
+                self.plan, self.is_planning = PlanView.of_event(data), False
                 self._follow(event)
             case kind if kind in ENDINGS:
                 self.ended, self.status, self.approval = True, data["status"], None
