@@ -89,7 +89,8 @@ class ChatPrompt:
 
     def run(self) -> None:
         """Read and run input until the user leaves."""
-        say(f"Project {self._conversation.project_name()}. /help lists the commands, Ctrl-D leaves.")
+        project = self._conversation.api.call("GET", f"/my/projects/{self._conversation.project_id}")
+        say(f"Project {project['name']}. /help lists the commands, Ctrl-D leaves.")
         if not self._conversation.is_new:
             self.do_history("")
         while True:
@@ -281,9 +282,10 @@ class ChatPrompt:
             if call["tool"] == "undo":
                 undone.add(call["turn_id"])
             elif call["turn_id"] not in undone:
+                path, body = f"/my/projects/{self._conversation.project_id}/undo", {"turn_id": call["turn_id"]}
                 outcomes = [
                     f"{visible(file['path'], keep='')} {UNDO_OUTCOMES.get(file['outcome'], 'was put back')}."
-                    for file in self._conversation.undo(call["turn_id"])
+                    for file in self._conversation.api.call("POST", path, json=body)["files"]
                 ]
                 say("\n".join(outcomes) or "Nothing was put back.")
                 return

@@ -182,7 +182,7 @@ class ChatScreen:
             self.note(f"artel: {turn.error or f'The turn ended as {turn.status}.'}{again}")
         if turn.plan is not None and self._plans.was_shown:
             with suppress(ArtelError):  # an answer must not fail because of its cost
-                workflow = self._conversation.workflow(turn.plan.workflow_id)
+                workflow = self._conversation.api.call("GET", f"/my/workflows/{turn.plan.workflow_id}")
                 self.note(cost_summary(workflow, is_in_chat=self._is_in_chat), "dim")
 
     def leave(self) -> None:

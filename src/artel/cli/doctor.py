@@ -83,6 +83,7 @@ def _check_server() -> Iterator[CheckResult]:
 def _check_machine() -> Iterator[CheckResult]:
     import asyncio
 
+    from artel.brain.router import BrainRouter
     from artel.logs import configure_logs
     from artel.settings import load_settings, unknown_variables
 
@@ -101,7 +102,10 @@ def _check_machine() -> Iterator[CheckResult]:
         advice = 'set ARTEL_ALLOWED_HOSTS to the host names of this server, like ["artel.example.org"]'
         yield CheckResult("host names", "warning", "requests with any host name are accepted", advice)
     yield from asyncio.run(_services(settings))
-    yield _models()
+    brain = BrainRouter(os.environ).describe()
+    names = [f"{item.name} ({item.address})" if item.address else item.name for item in brain.providers]
+    configured = CheckResult("models", "ok", ", ".join(names))
+    yield CheckResult("models", "warning", *ADD_A_MODEL) if brain.mode == "demo" else configured
     yield _memory(settings)
     if not settings.is_embedded and settings.jwt_secret is None:
         advice = "set ARTEL_JWT_SECRET to the same value on every server that shares the database"
@@ -136,16 +140,6 @@ def _port(settings: "Settings") -> CheckResult:
             advice = "fine if Artel is running; else set ARTEL_PORT to another"
             return CheckResult("address", "warning", f"{address}: {failure.strerror}", advice)
     return CheckResult("address", "ok", f"{address} is free")
-
-
-def _models() -> CheckResult:
-    from artel.brain.router import BrainRouter
-
-    brain = BrainRouter(os.environ).describe()
-    if brain.mode == "demo":
-        return CheckResult("models", "warning", *ADD_A_MODEL)
-    names = [f"{item.name} ({item.address})" if item.address else item.name for item in brain.providers]
-    return CheckResult("models", "ok", ", ".join(names))
 
 
 def _memory(settings: "Settings") -> CheckResult:

@@ -59,9 +59,6 @@ class Conversation:
     def project_id(self) -> int:
         return int(self.session["project_id"])
 
-    def project_name(self) -> str:
-        return str(self.api.call("GET", f"/my/projects/{self.project_id}")["name"])
-
     def sessions(self, count: int) -> list[dict[str, Any]]:
         """Return the most recently used sessions of the project."""
         page = self.api.call("GET", "/my/chat/sessions", params={"project_id": self.project_id, "limit": count})
@@ -110,10 +107,6 @@ class Conversation:
     def approval(self, approval_id: str) -> dict[str, Any]:
         return dict(self.api.call("GET", f"/my/approvals/{approval_id}"))
 
-    def undo(self, turn_id: str) -> list[dict[str, Any]]:
-        """Undo the file changes of a turn; return the outcome for each file."""
-        return list(self.api.call("POST", f"/my/projects/{self.project_id}/undo", json={"turn_id": turn_id})["files"])
-
     def cancel_last(self) -> bool:
         """Cancel the turn of the newest message; return False if it had already ended."""
         turn_id = next((message["turn_id"] for message in self.messages(1)), None)
@@ -132,9 +125,6 @@ class Conversation:
         items = self.api.call("GET", "/my/approvals", params={"status": "pending", "limit": 100})["items"]
         approvals = [approval for approval in items if approval["turn_id"] == workflow["turn_id"]]
         return [approval_event(approval) for approval in sorted(approvals, key=lambda item: item["kind"] != "tool")]
-
-    def workflow(self, workflow_id: str) -> dict[str, Any]:
-        return dict(self.api.call("GET", f"/my/workflows/{workflow_id}"))
 
     def rename(self, title: str) -> str:
         """Rename the session; return the title as the server stored it."""
