@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from artel.brain.brain import Message, ToolCall, ToolSchema
-from artel.brain.demo.user_words import Language, language_of, missing_tool
+from artel.brain.demo.user_words import Language, language_of, missing_tool, read_json
 from artel.text import one_line
 
 QUOTED_CHARACTERS = 140
@@ -36,6 +36,7 @@ _SUGGESTIONS = {
     "tool_write_file": "“write hello to notes.txt”",
     "write_file": "“write hello to notes.txt”",
 }
+_REVIEW = {"en": "“review this folder”", "ru": "«проверь эту папку»", "zh": "“检查这个文件夹”"}
 _GREETINGS = {
     "ru": "Здравствуйте! Я демонстрационный мозг Artel: правила вместо модели. Попробуйте: {tries}. "
     "Чтобы отвечала настоящая модель, задайте переменную OPENAI_API_KEY или OLLAMA_API_BASE и перезапустите сервер.",
@@ -101,40 +102,32 @@ class _Talk:
     text: str
     before: tuple[str, ...]
     role: str
-    tools: tuple[ToolSchema, ...]
-
-    @property
-    def tries(self) -> str:
-        """Suggestions for what the user can try."""
-        offered = [_SUGGESTIONS[tool.name] for tool in self.tools if tool.name in _SUGGESTIONS]
-        review = {"en": "“review this folder”", "ru": "«проверь эту папку»", "zh": "“检查这个文件夹”"}[self.language]
-        first = [review] if any(tool.name == "tool_list_directory" for tool in self.tools) else []
-        return ", ".join(dict.fromkeys([*first, *offered, "“17 * 23”", "“what did I say?”"]))
-
-    @property
-    def language(self) -> Language:
-        """The language of the text, judged by its script."""
-        return language_of(self.text)
+    language: Language
+    tries: str  # suggestions for what the user can try
 
 
 def reply(messages: tuple[Message, ...], tools: tuple[ToolSchema, ...]) -> str:
     """Return the reply to the user's last message."""
     texts = [message.content.strip() for message in messages if message.role == "user"]
-    talk = _Talk(texts[-1] if texts else "", tuple(texts[:-1]), _role(messages), tools)
-    missing = missing_tool(talk.text, talk.tools)
+    text = texts[-1] if texts else ""
+    missing = missing_tool(text, tools)
     if missing:
-        if any(tool.name.startswith("tool_") for tool in talk.tools):
+        how = "Tools are part of an agent's settings; for files of yours, run `artel connect DIR` as well."
+        if any(tool.name.startswith("tool_") for tool in tools):
             how = (
                 "Ask the team instead of one agent, and one that has it is chosen; or add it in this agent's settings."
             )
-        else:
-            how = "Tools are part of an agent's settings; for files of yours, run `artel connect DIR` as well."
         return f"For that I would need `{missing}`, a tool that this agent does not have. {how}"
-    for words, answer in _ANSWERS:
-        if words.search(talk.text):
-            return answer(talk)
-    expression = find_sum(talk.text)
-    return _sum(expression) if expression else _unknown(talk)
+    # The role is in the first system message; later ones hold memory.
+    role = _ROLE.search(next((message.content for message in messages if message.role == "system"), ""))
+    language = language_of(text)
+    tries = [_SUGGESTIONS[tool.name] for tool in tools if tool.name in _SUGGESTIONS]
+    if any(tool.name == "tool_list_directory" for tool in tools):
+        tries.insert(0, _REVIEW[language])
+    shown = ", ".join(dict.fromkeys([*tries, "“17 * 23”", "“what did I say?”"]))
+    talk = _Talk(text, tuple(texts[:-1]), role[1].strip() if role else "this agent", language, shown)
+    answer = next((answer for words, answer in _ANSWERS if words.search(text)), _sum_or_unknown)
+    return answer if isinstance(answer, str) else answer(talk)
 
 
 def _greeting(talk: _Talk) -> str:
@@ -158,10 +151,6 @@ def _introduction(talk: _Talk) -> str:
     )
 
 
-def _how_to(_talk: _Talk) -> str:
-    return _HOW_TO
-
-
 def _remembered(talk: _Talk) -> str:
     if not talk.before:
         return "This is the first thing that you have said in this conversation, as far as I can see."
@@ -182,37 +171,25 @@ def _noted(talk: _Talk) -> str:
     )
 
 
-def _thanks(_talk: _Talk) -> str:
-    return "You are welcome. What next?"
-
-
-def _farewell(_talk: _Talk) -> str:
-    return "Goodbye! The conversation stays here; come back to it whenever you like."
-
-
-def _sum(expression: str) -> str:
-    try:
-        return f"{expression} = {work_out(expression)}"
-    except NoSum as problem:
-        return f"I can't work out {expression}: {problem}."
-
-
-def _unknown(talk: _Talk) -> str:
+def _sum_or_unknown(talk: _Talk) -> str:
+    expression = find_sum(talk.text)
+    if expression:
+        try:
+            return f"{expression} = {work_out(expression)}"
+        except NoSum as problem:
+            return f"I can't work out {expression}: {problem}."
     if not talk.text:
         return f"Your message is empty. Try {talk.tries}."
-    if talk.language in _UNKNOWN:
-        return _UNKNOWN[talk.language].format(text=_quoted(talk.text), tries=talk.tries)
     # Vary the wording by the length of the conversation.
-    return _UNKNOWN_EN[len(talk.before) % len(_UNKNOWN_EN)].format(
-        text=_quoted(talk.text), role=talk.role, tries=talk.tries, one=talk.tries.split(", ")[0]
-    )
+    wording = _UNKNOWN.get(talk.language) or _UNKNOWN_EN[len(talk.before) % len(_UNKNOWN_EN)]
+    return wording.format(text=_quoted(talk.text), role=talk.role, tries=talk.tries, one=talk.tries.split(", ")[0])
 
 
-_ANSWERS = tuple(
+_ANSWERS: tuple[tuple[re.Pattern[str], str | Callable[[_Talk], str]], ...] = tuple(
     (re.compile("|".join(words), re.IGNORECASE), answer)
     for answer, *words in (
         (
-            _how_to,
+            _HOW_TO,
             r"\b(real|other|better|own|different) model|api.?key|\bOPENAI_|\bOLLAMA",
             r"\b(configure|set ?up|add|use|connect)\b.{0,40}\bmodel\b|настоящ\w+ модел|真正的模型",
         ),
@@ -233,17 +210,13 @@ _ANSWERS = tuple(
             r"^\W*(привет|здравствуй|добрый (день|вечер)|доброе утро|你好|您好|嗨)",
         ),
         (_noted, r"my name is|call me \w|меня зовут|我叫"),
-        (_thanks, r"\b(thanks|thank you|спасибо)\b|谢谢"),
-        (_farewell, r"^\W*(bye|goodbye|see you|good night|пока|до свидания|再见)"),
+        ("You are welcome. What next?", r"\b(thanks|thank you|спасибо)\b|谢谢"),
+        (
+            "Goodbye! The conversation stays here; come back to it whenever you like.",
+            r"^\W*(bye|goodbye|see you|good night|пока|до свидания|再见)",
+        ),
     )
 )
-
-
-def _role(messages: tuple[Message, ...]) -> str:
-    """Return the agent's role from the first system message; later ones hold memory."""
-    prompt = next((message.content for message in messages if message.role == "system"), "")
-    found = _ROLE.search(prompt)
-    return found[1].strip() if found else "this agent"
 
 
 def _quoted(text: str) -> str:
@@ -285,16 +258,13 @@ def _value(node: ast.expr) -> Fraction:
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _value(operand)
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            return _power(_value(left), _value(right))
+            base, exponent = _value(left), _value(right)
+            if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
+                raise NoSum("its exponent is more than I can do")
+            return _bounded(base ** int(exponent))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
             return _bounded(_OPERATIONS[type(op)](_value(left), _value(right)))
     raise NoSum("it is more than a small sum")
-
-
-def _power(base: Fraction, exponent: Fraction) -> Fraction:
-    if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
-        raise NoSum("its exponent is more than I can do")
-    return _bounded(base ** int(exponent))
 
 
 def _bounded(value: Fraction) -> Fraction:
@@ -315,14 +285,16 @@ def _describe(call: ToolCall | None, content: str) -> str:
     if error is not None:
         return f"That did not work. {name} says: {one_line(error, SHOWN_CHARACTERS)}"
     subject = _subject(call)
+    if "write" in name or "edit" in name or "delete" in name:
+        return f"Done: {subject or 'it'} is {'gone' if 'delete' in name else 'written'}."
+    lines = _lines(data)
     if "list" in name:
-        return _describe_list(subject, data)
+        where = "the folder" if subject in ("", ".") else subject
+        seen = f"In {where} I see {_counted(len(lines), 'entry', 'entries')}:\n{_bullets(lines)}"
+        return seen if lines else f"There is nothing in {where} yet."
     if "search" in name:
-        return _describe_search(subject, data)
-    if "write" in name or "edit" in name:
-        return f"Done: {subject or 'it'} is written."
-    if "delete" in name:
-        return f"Done: {subject or 'it'} is gone."
+        found = f"“{subject}” is found {_counted(len(lines), 'time', 'times')}:\n{_bullets(lines)}"
+        return found if lines else f"Nothing found for “{subject}”."
     return _describe_text(subject or name, data)
 
 
@@ -345,29 +317,11 @@ def _unwrap(content: str) -> tuple[Any, str | None]:
 
 def _subject(call: ToolCall | None) -> str:
     """Return the subject of a call: a path, a pattern or a command."""
-    try:
-        arguments = json.loads(call.arguments) if call else {}
-    except ValueError:
-        return ""
+    arguments = read_json(call.arguments) if call else None
     if not isinstance(arguments, dict):
         return ""
     values = (arguments.get("path") if "content" in arguments else None, *arguments.values())
     return next((one_line(str(value), 80) for value in values if value), "")
-
-
-def _describe_list(subject: str, data: Any) -> str:
-    names = _lines(data)
-    where = "the folder" if subject in ("", ".") else subject
-    if not names:
-        return f"There is nothing in {where} yet."
-    return f"In {where} I see {_counted(len(names), 'entry', 'entries')}:\n{_bullets(names)}"
-
-
-def _describe_search(subject: str, data: Any) -> str:
-    lines = _lines(data)
-    if not lines:
-        return f"Nothing found for “{subject}”."
-    return f"“{subject}” is found {_counted(len(lines), 'time', 'times')}:\n{_bullets(lines)}"
 
 
 def _describe_text(subject: str, data: Any) -> str:

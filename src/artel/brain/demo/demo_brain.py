@@ -5,7 +5,7 @@ import json
 import re
 from itertools import takewhile
 
-from artel.brain.brain import Completion, Message, Request, TokenSink, ToolCall, Usage
+from artel.brain.brain import Completion, Request, TokenSink, ToolCall, Usage
 from artel.brain.demo.chat import find_sum, reply, summary
 from artel.brain.demo.plans import structured_answer
 from artel.brain.demo.review import Review
@@ -21,40 +21,39 @@ _WORDS = re.compile(r"(?<!\s)\s*+\S++(?:\s++\Z)?")
 class DemoBrain:
     """A deterministic brain without delay; only the user's own words are read as commands."""
 
-    def __init__(self, *, pause: float = 0.0) -> None:
-        self._pause = pause
-
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
         """Return the answer, streamed word by word."""
         conversation = parse_conversation(request.messages)
         if request.response_format is not None:
             value = structured_answer(request.response_format, conversation.messages)
             text = json.dumps(value, ensure_ascii=False)
-            await self._write([text], stream)
+            await _write([text], stream)
             return Completion(text, (), "stop", _usage(request, text), parsed=value)
         script = _script(conversation, request)
         call = _next_call(script, conversation, request)
         if call is not None:
             return Completion("", (call,), "tool_calls", _usage(request, call.arguments))
-        text = script.text(conversation.results) if script else _text(conversation, request)
-        return await self._answer(text, request, stream)
+        if script is not None:
+            text = script.text(conversation.results)
+        else:
+            # The tool results at the end of the conversation have no reply yet.
+            results = list(takewhile(lambda message: message.role == "tool", reversed(request.messages)))[::-1]
+            text = summary(request.messages, results) if results else reply(conversation.messages, request.tools)
+        words = _WORDS.findall(text)
+        allowed = words[: request.max_tokens]
+        await _write(allowed, stream)
+        text = "".join(allowed)
+        return Completion(text, (), "stop" if allowed == words else "length", _usage(request, text))
 
     async def close(self) -> None:
         """Do nothing: no connection is open."""
 
-    async def _answer(self, text: str, request: Request, stream: TokenSink | None) -> Completion:
-        words = _WORDS.findall(text)
-        allowed = words[: request.max_tokens]
-        await self._write(allowed, stream)
-        text = "".join(allowed)
-        return Completion(text, (), "stop" if allowed == words else "length", _usage(request, text))
 
-    async def _write(self, words: list[str], stream: TokenSink | None) -> None:
-        if stream is None:
-            return
+async def _write(words: list[str], stream: TokenSink | None) -> None:
+    if stream is not None:
         for word in words:
             stream.token(word)
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(0)
 
 
 def _script(conversation: DemoConversation, request: Request) -> Review | TaskScript | None:
@@ -76,16 +75,6 @@ def _next_call(script: Review | TaskScript | None, conversation: DemoConversatio
     if not request.messages or request.messages[-1].role != "user":
         return None
     return wanted_call(conversation.last, request.tools, f"call_demo_{number}")
-
-
-def _text(conversation: DemoConversation, request: Request) -> str:
-    results = _fresh_results(request.messages)
-    return summary(request.messages, results) if results else reply(conversation.messages, request.tools)
-
-
-def _fresh_results(messages: tuple[Message, ...]) -> list[Message]:
-    """Return the tool results at the end of the conversation, which have no reply yet."""
-    return list(takewhile(lambda message: message.role == "tool", reversed(messages)))[::-1]
 
 
 def _usage(request: Request, output: str) -> Usage:

@@ -2,7 +2,6 @@
 
 # ruff: noqa: RUF001 - Russian and Chinese have letters and signs that look like others
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 from artel.brain.brain import Message, Schema
 from artel.brain.demo.review import asks_for_review, review_tasks
-from artel.brain.demo.user_words import tools_for
+from artel.brain.demo.user_words import read_json, tools_for
 from artel.text import shorten
 
 MAX_TASKS = 6
@@ -181,12 +180,9 @@ def _best(agents: list[_Agent], kind: str, text: str) -> str:
 
 def _agents(prompts: list[str]) -> list[_Agent]:
     """Return the agents of the planner's prompt, which lists one JSON object per line."""
-    agents = []
-    for line in (line for prompt in prompts for line in prompt.splitlines() if line.startswith('{"name": "')):
-        try:
-            agent = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        role = f"{agent['name']} {agent.get('role', '')}"
-        agents.append(_Agent(agent["name"], role, frozenset(agent.get("tools") or ())))
-    return agents
+    lines = [line for prompt in prompts for line in prompt.splitlines() if line.startswith('{"name": "')]
+    return [
+        _Agent(agent["name"], f"{agent['name']} {agent.get('role', '')}", frozenset(agent.get("tools") or ()))
+        for agent in map(read_json, lines)
+        if agent is not None
+    ]

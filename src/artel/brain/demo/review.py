@@ -2,14 +2,13 @@
 
 # ruff: noqa: RUF001 - Russian and Chinese have letters and signs that look like others
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from artel.brain.demo.user_words import Language, language_of
+from artel.brain.demo.user_words import Language, language_of, read_json
 from artel.text import one_line
 
 Part = Literal["structure", "notes", "readme", "tests"]
@@ -293,7 +292,10 @@ def _call(part: Part, answers: Sequence[str]) -> Call | None:
         case (("structure" | "tests"), 0):
             return _LIST, everything
         case "tests", number:
-            searches = _test_searches(answers[0])
+            # For the most frequent kinds of files.
+            kinds = Counter(_kind(path) for path, kind, _ in _entries(answers[0]) if kind == "file")
+            queries = dict.fromkeys(query for kind, _ in kinds.most_common() for query in _TEST_SEARCHES.get(kind, ()))
+            searches = list(queries)[:MAX_TEST_SEARCHES]
             return (_SEARCH, {"query": searches[number - 1]}) if number <= len(searches) else None
         case "notes", number if number < len(_NOTE_WORDS):
             return _SEARCH, {"query": _NOTE_WORDS[number]}
@@ -370,11 +372,8 @@ def _readme_report(answers: Sequence[str], words: Mapping[str, str], language: L
     lacks = [section for section in sections.values() if section not in has]
     lines = [words["readme"].format(name=name, lines=len(text.splitlines()), headings=len(headings))]
     if headings:
-        lines.append(
-            words["headings"].format(
-                names="; ".join(one_line(heading, LINE_CHARACTERS) for heading in headings[:SHOWN])
-            )
-        )
+        names = "; ".join(one_line(heading, LINE_CHARACTERS) for heading in headings[:SHOWN])
+        lines.append(words["headings"].format(names=names))
     if has:
         lines.append(words["has"].format(sections=", ".join(has)))
     if lacks:
@@ -407,10 +406,7 @@ def _readme(answers: Sequence[str]) -> str | None:
 
 
 def _error(result: str) -> str | None:
-    try:
-        value = json.loads(result)
-    except (ValueError, RecursionError):
-        return None
+    value = read_json(result)
     return str(value.get("error") or "it failed") if isinstance(value, dict) and value.get("success") is False else None
 
 
@@ -430,19 +426,11 @@ def _matches(results: Sequence[str], wanted: re.Pattern[str]) -> list[tuple[str,
     return [(path, line, text) for (path, line), text in sorted(lines.items())]
 
 
-def _test_searches(listing: str) -> list[str]:
-    """Return the searches that count tests, for the most frequent kinds of files."""
-    kinds = Counter(_kind(path) for path, kind, _ in _entries(listing) if kind == "file")
-    searches = [query for kind, _ in kinds.most_common() for query in _TEST_SEARCHES.get(kind, ())]
-    return list(dict.fromkeys(searches))[:MAX_TEST_SEARCHES]
-
-
 def _content(result: str) -> str:
-    try:
-        data = json.loads(result).get("data")
-        return str(data["content"])
-    except (ValueError, RecursionError, AttributeError, TypeError, KeyError):
-        return result.replace("\\n", "\n")
+    match read_json(result):
+        case {"data": {"content": content}}:
+            return str(content)
+    return result.replace("\\n", "\n")
 
 
 def _is_cut(result: str) -> bool:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from artel.brain.brain import Message, ToolCall, ToolSchema
 
@@ -43,11 +43,6 @@ class DemoConversation:
     is_part: bool  # whether `last` is one task of several
     results: tuple[str, ...]  # tool results after `last`
 
-    @property
-    def language(self) -> Language:
-        """The language of the last user message, judged by its script."""
-        return language_of(self.last)
-
 
 def parse_conversation(messages: Sequence[Message]) -> DemoConversation:
     """Return the conversation with only the user's own words in user messages."""
@@ -80,42 +75,32 @@ def language_of(text: str) -> Language:
     return "ru" if _RUSSIAN.search(text) else "en"
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
-    """The wording of a command, and the tools that carry it out, the best first."""
-
-    tools: tuple[str, ...]
-    words: re.Pattern[str]
-
-
-def _command(tools: str, words: str) -> _Command:
-    return _Command(tuple(tools.split()), re.compile(rf"(?i){_POLITE}(?:{words})\s*"))
-
-
 _LIST, _READ, _WRITE = "tool_list_directory list_files", "tool_read_file read_file", "tool_write_file write_file"
-_PATTERNS = (
-    _command(
-        _LIST,
-        r"(?:list|show)(?:\s+me)?(?:\s+(?:all|the|my))*\s+(?:files?|folder|directory)"
-        r"(?:\s+(?:in|of|under)\s+(?P<folder>\S+))?[.!?]*",
-    ),
-    _command(
-        _LIST, r"(?:what|which)\s+files\s+(?:are\s+(?:there|here)|do\s+(?:i|we|you)\s+have|can\s+you\s+see)\?*|ls"
-    ),
-    _command("web_search", r"(?:search|google)\s+(?:the\s+)?(?:web|internet)\s+(?:for\s+)?(?P<query>.+)"),
-    _command("web_fetch", r"(?:fetch|open|read|get)\s+(?P<url>https?://\S+)"),
-    _command("tool_search_files", r"(?:search|grep|look)\s+(?:(?:the|my|all)\s+files\s+)?for\s+(?P<query>.+)"),
-    _command(
-        "tool_search_files", r"(?:search|grep)\s+(?P<query>\S+)|find\s+(?P<text>\S+)\s+in\s+(?:the|my|all)\s+files"
-    ),
-    _command("memory_write", r"remember(?:\s+that)?[:,]?\s+(?P<content>.+)"),
-    _command("memory_read", r"what\s+do\s+you\s+(?:remember|know)\s+about\s+(?P<query>.+)"),
-    _command(_WRITE, r"(?:write|save|put)\s+(?P<content>.+)\s+(?:to|into|in)\s+" + _FILE),
-    _command(_WRITE, r"(?:create|make)\s+" + _FILE + r"\s+(?:with|containing|saying)\s+(?P<content>.+)"),
-    _command("tool_delete_file", r"(?:delete|remove)\s+" + _FILE),
-    _command("tool_run_command", r"(?:run|execute)\s+`(?P<command>[^`]+)`[.!?]*"),
-    _command("tool_run_command", rf"(?:run|execute)\s+(?P<command>{_COMMANDS}.*)"),
-    _command(_READ, r"(?:read|open|show|print|display|cat)(?:\s+me)?\s+" + _FILE),
+# The tools that carry out a command, the best first, and its wording.
+_PATTERNS = tuple(
+    (tools.split(), re.compile(rf"(?i){_POLITE}(?:{words})\s*"))
+    for tools, words in (
+        (
+            _LIST,
+            (
+                r"(?:list|show)(?:\s+me)?(?:\s+(?:all|the|my))*\s+(?:files?|folder|directory)"
+                r"(?:\s+(?:in|of|under)\s+(?P<folder>\S+))?[.!?]*"
+            ),
+        ),
+        (_LIST, r"(?:what|which)\s+files\s+(?:are\s+(?:there|here)|do\s+(?:i|we|you)\s+have|can\s+you\s+see)\?*|ls"),
+        ("web_search", r"(?:search|google)\s+(?:the\s+)?(?:web|internet)\s+(?:for\s+)?(?P<query>.+)"),
+        ("web_fetch", r"(?:fetch|open|read|get)\s+(?P<url>https?://\S+)"),
+        ("tool_search_files", r"(?:search|grep|look)\s+(?:(?:the|my|all)\s+files\s+)?for\s+(?P<query>.+)"),
+        ("tool_search_files", r"(?:search|grep)\s+(?P<query>\S+)|find\s+(?P<text>\S+)\s+in\s+(?:the|my|all)\s+files"),
+        ("memory_write", r"remember(?:\s+that)?[:,]?\s+(?P<content>.+)"),
+        ("memory_read", r"what\s+do\s+you\s+(?:remember|know)\s+about\s+(?P<query>.+)"),
+        (_WRITE, r"(?:write|save|put)\s+(?P<content>.+)\s+(?:to|into|in)\s+" + _FILE),
+        (_WRITE, r"(?:create|make)\s+" + _FILE + r"\s+(?:with|containing|saying)\s+(?P<content>.+)"),
+        ("tool_delete_file", r"(?:delete|remove)\s+" + _FILE),
+        ("tool_run_command", r"(?:run|execute)\s+`(?P<command>[^`]+)`[.!?]*"),
+        ("tool_run_command", rf"(?:run|execute)\s+(?P<command>{_COMMANDS}.*)"),
+        (_READ, r"(?:read|open|show|print|display|cat)(?:\s+me)?\s+" + _FILE),
+    )
 )
 
 # Parameters of tools whose names differ from those in the patterns.
@@ -124,20 +109,16 @@ _PARAMETERS = {"folder": "path", "text": "query", "command": "name"}
 
 def wanted_call(text: str, tools: tuple[ToolSchema, ...], call_id: str) -> ToolCall | None:
     """Return the tool call for the command in a text, if one of the tools can carry it out."""
-    command = _parse(text)
-    if command is None:
-        return None
-    names, values = command
+    names, values = _parse(text)
     offered = {tool.name for tool in tools}
     name = next((name for name in names if name in offered), None)
     arguments = {_PARAMETERS.get(group, group): value for group, value in values.items()}
     return ToolCall(call_id, name, json.dumps(arguments, ensure_ascii=False)) if name else None
 
 
-def tools_for(text: str) -> tuple[str, ...]:
+def tools_for(text: str) -> list[str]:
     """Return the names of the tools that carry out the command in a text, the best first."""
-    command = _parse(text)
-    return command[0] if command else ()
+    return _parse(text)[0]
 
 
 def missing_tool(text: str, tools: tuple[ToolSchema, ...]) -> str | None:
@@ -148,18 +129,18 @@ def missing_tool(text: str, tools: tuple[ToolSchema, ...]) -> str | None:
     return names[0]
 
 
-def _parse(text: str) -> tuple[tuple[str, ...], dict[str, str]] | None:
+def _parse(text: str) -> tuple[list[str], dict[str, str]]:
+    """Return the tools for the command in a text, and the values in it; nothing if it is no command."""
     # Only the first line: below it a task may hold results of other tasks, which are no commands.
     line = text.strip().partition("\n")[0]
-    if len(line) > MAX_COMMAND_CHARACTERS:
-        return None
-    for command in _PATTERNS:
-        found = command.words.fullmatch(line)
-        if found:
-            values = {name: _bare(name, value) for name, value in found.groupdict().items() if value}
-            if "path" not in values or _FILE_NAME.fullmatch(values["path"]):
-                return command.tools, values
-    return None
+    if len(line) <= MAX_COMMAND_CHARACTERS:
+        for tools, words in _PATTERNS:
+            found = words.fullmatch(line)
+            if found:
+                values = {name: _bare(name, value) for name, value in found.groupdict().items() if value}
+                if "path" not in values or _FILE_NAME.fullmatch(values["path"]):
+                    return tools, values
+    return [], {}
 
 
 def _bare(name: str, value: str) -> str:
@@ -168,3 +149,11 @@ def _bare(name: str, value: str) -> str:
     if name != "content":
         value = value.rstrip(".!?,;:") or value
     return value.strip(_QUOTES) or value
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON document, None if the text is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
