@@ -39,30 +39,7 @@ class Remembered:
 
 def build_context(system_prompt: str, history: Sequence[Said], remembered: Sequence[Remembered]) -> tuple[Message, ...]:
     """Return the messages; `history` ends with the task. The brain trims them to the context window."""
-    task = history[-1]
-    return (
-        Message("system", system_prompt),
-        *_quoted(remembered),
-        *(Message(message.role, message.content, part="history") for message in _latest(history)),
-        Message("user", task.content),
-    )
-
-
-def _latest(history: Sequence[Said]) -> list[Said]:
-    """Return the newest messages before the task that fit MAX_HISTORY_TOKENS, without a gap."""
-    left = MAX_HISTORY_TOKENS - history[-1].tokens
-    latest: list[Said] = []
-    for message in reversed(history[-MAX_HISTORY_MESSAGES:-1]):
-        left -= message.tokens + TOKENS_PER_MESSAGE
-        if left < 0:
-            break
-        latest.append(message)
-    return latest[::-1]
-
-
-def _quoted(remembered: Sequence[Remembered]) -> list[Message]:
-    """Return the best memories within MAX_MEMORY_TOKENS, JSON-quoted against prompt injection."""
-    lines: list[str] = []
+    memories: list[str] = []  # JSON, against prompt injection; the best ones within MAX_MEMORY_TOKENS
     left = MAX_MEMORY_TOKENS
     for memory in sorted(remembered, key=lambda memory: -memory.score):
         line = _line(memory.source, memory.text)
@@ -72,8 +49,21 @@ def _quoted(remembered: Sequence[Remembered]) -> list[Message]:
         left -= count_tokens(line) + 1
         if left < 0:
             break
-        lines.append(line)
-    return [Message("system", "\n".join([_MEMORY_HEAD, *lines]), part="memory")] if lines else []
+        memories.append(line)
+    task = history[-1]
+    latest: list[Message] = []  # the newest messages before the task that fit MAX_HISTORY_TOKENS, without a gap
+    left = MAX_HISTORY_TOKENS - task.tokens
+    for message in reversed(history[-MAX_HISTORY_MESSAGES:-1]):
+        left -= message.tokens + TOKENS_PER_MESSAGE
+        if left < 0:
+            break
+        latest.insert(0, Message(message.role, message.content, part="history"))
+    return (
+        Message("system", system_prompt),
+        *([Message("system", "\n".join([_MEMORY_HEAD, *memories]), part="memory")] if memories else []),
+        *latest,
+        Message("user", task.content),
+    )
 
 
 def _line(source: str, text: str) -> str:

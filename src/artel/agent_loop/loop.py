@@ -87,16 +87,14 @@ async def run_phase(phase: Phase, state: State, run: Run) -> Phase | None:
 async def _understand(state: State, run: Run) -> Phase:
     """Ask the model how it understands the task."""
     answer = await _ask_structured(state, run, prompts.UNDERSTAND, prompts.UNDERSTANDING)
-    if answer is not None:
-        state.notes += (prompts.quoted(prompts.UNDERSTOOD, answer),)
+    state.notes += (prompts.quoted(prompts.UNDERSTOOD, answer),) if answer is not None else ()
     return "plan" if run.spec.loop.plan else "execute"
 
 
 async def _plan(state: State, run: Run) -> Phase:
     """Ask the model for the steps of its work."""
     answer = await _ask_structured(state, run, prompts.PLAN, prompts.STEPS)
-    if answer is not None:
-        state.notes += (prompts.quoted(prompts.PLANNED, answer),)
+    state.notes += (prompts.quoted(prompts.PLANNED, answer),) if answer is not None else ()
     return "execute"
 
 
@@ -198,9 +196,11 @@ async def _ask(state: State, run: Run, instructions: tuple[Message, ...], schema
         instructions = (prompts.TOOLS, *instructions)
         if not _has_calls_left(state, run):
             tools, instructions = (), (*instructions, prompts.NO_MORE_TOOLS)
+    # The instructions follow the system prompt, so that the user's message stays last.
+    head = tuple(takewhile(lambda message: message.role == "system", state.messages))
     request = Request(
         model=spec.model,
-        messages=_messages(state, instructions),
+        messages=head + state.notes + instructions + state.messages[len(head) :] + state.exchange,
         temperature=spec.temperature,
         max_tokens=spec.max_tokens,
         deadline=run.deadline,
@@ -225,15 +225,6 @@ async def _ask(state: State, run: Run, instructions: tuple[Message, ...], schema
 
 def _has_calls_left(state: State, run: Run) -> bool:
     return state.tool_calls < run.spec.loop.tool_calls
-
-
-def _messages(state: State, instructions: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return the messages; the instructions follow the system prompt, so that the user's message stays last."""
-    notes = state.notes + instructions
-    if not notes:
-        return state.messages + state.exchange
-    head = tuple(takewhile(lambda message: message.role == "system", state.messages))
-    return head + notes + state.messages[len(head) :] + state.exchange
 
 
 def _sendable(call: ToolCall) -> ToolCall:

@@ -137,18 +137,20 @@ class ServerError:
         error = cls.read(HTTPStatus.INTERNAL_SERVER_ERROR, document, {})
         inner = document["error"]
         status = inner.get("code") or inner.get("status") if isinstance(inner, dict) else None
-        if isinstance(status, int):
-            return replace(error, status=max(status, HTTPStatus.BAD_REQUEST))
-        return replace(
-            error, status=next((status for word, status in _STATUS_BY_CODE.items() if word in error.code), error.status)
-        )
+        if not isinstance(status, int):
+            status = next((status for word, status in _STATUS_BY_CODE.items() if word in error.code), error.status)
+        return replace(error, status=max(status, HTTPStatus.BAD_REQUEST))
 
     @property
     def refused_parameter(self) -> str | None:
         """The parameter that the server rejects, if it is optional."""
         for name in OPTIONAL_PARAMETERS:
             if self.parameter.partition(".")[0] == name or name in self.message:
-                return name if _is_unsupported(name, f"{self.code} {self.message}") else None
+                text = f"{self.code} {self.message}"
+                is_rejected = name == "response_format" or _REJECTED.search(text) is not None
+                if name == "max_tokens":  # else its value may be too large
+                    is_rejected = "max_completion_tokens" in text
+                return name if is_rejected else None
         return None
 
 
@@ -207,14 +209,6 @@ def _refusal(error: ServerError, model: str, variables: ServerVariables) -> str:
             return f"The server of {model} redirects requests ({status}): check {variables}."
     names = "".join(f", {name}" for name in (error.code, error.parameter) if name)
     return f"The server of {model} refused the request ({status}{names})."
-
-
-def _is_unsupported(name: str, message: str) -> bool:
-    if name == "response_format":
-        return True
-    if name == "max_tokens":  # else its value may be too large
-        return "max_completion_tokens" in message
-    return _REJECTED.search(message) is not None
 
 
 def _name(value: Any) -> str:

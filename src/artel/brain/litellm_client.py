@@ -7,10 +7,11 @@ import os
 import re
 import threading
 import warnings
+from dataclasses import replace
 from typing import Any
 
 from artel.brain import prices
-from artel.brain.brain import Request, TokenSink, Usage
+from artel.brain.brain import Completion, Request, TokenSink, Usage
 from artel.brain.errors import ModelAnswerCut, ModelAnswerInvalid, ModelError, ServerError, ServerVariables, explain
 from artel.brain.openai_format import ChatClient, ModelAnswer, Refused, body_of
 
@@ -18,6 +19,10 @@ MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
 # The deadline of the request ends a call. The same for all: LiteLLM opens new connections for every other value.
 TIMEOUT_SECONDS = 3600
 KEY_VARIABLE = ServerVariables("OPENAI_API_KEY")
+
+_LITELLM_MODULES = re.compile(r"litellm\.")
+_imported: Any = None
+_importing = threading.Lock()
 
 
 class LiteLLM(ChatClient):
@@ -28,12 +33,21 @@ class LiteLLM(ChatClient):
         api_key: str | None = None,
         base_url: str | None = None,
         *,
+        provider: str | None = None,
         variables: ServerVariables = KEY_VARIABLE,
         max_answer_characters: int = MAX_ANSWER_CHARACTERS,
     ) -> None:
         super().__init__(variables)
+        self._prefix = f"{provider}/" if provider else ""
         self._account = {"api_key": api_key, "api_base": base_url}
         self._max_answer_characters = max_answer_characters
+
+    async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
+        """Return the model's answer; the model is called by its full name."""
+        if request.model.startswith(self._prefix):
+            return await super().complete(request, stream)
+        completion = await super().complete(replace(request, model=f"{self._prefix}{request.model}"), stream)
+        return replace(completion, usage=replace(completion.usage, model=request.model))
 
     async def close(self) -> None:
         """Close LiteLLM's connections, which the whole process shares; LiteLLM reopens them when needed."""
@@ -56,44 +70,34 @@ class LiteLLM(ChatClient):
                 _skip_mcp_handler=True,  # else tools need the package mcp, which we don't install
             )
             if stream is None:
-                self._take(response, answer)
+                self._take(response, answer, 0)
                 answer.require_begun()
-            else:
-                await self._read_stream(response, answer, stream)
+                return
+            characters = 0
+            try:
+                async for chunk in response:
+                    text = self._take(chunk, answer, characters)
+                    characters += len(text)
+                    if text:
+                        stream.token(text)
+            finally:
+                await response.aclose()
         except ModelError:
             raise
         except Exception as failure:  # noqa: BLE001 - LiteLLM raises exceptions of any type
             raise _explained(failure, request.model, self._variables) from None
-
-    async def _read_stream(self, response: Any, answer: ModelAnswer, stream: TokenSink) -> None:
-        characters = 0
-        try:
-            async for chunk in response:
-                text = self._take(chunk, answer, characters)
-                characters += len(text)
-                if text:
-                    stream.token(text)
-        finally:
-            await response.aclose()
-        if not _has_finished(response, answer):
+        # LiteLLM itself reports "stop" even for a stream that was cut off; these are the provider's reasons.
+        names = ("received_finish_reason", "intermittent_finish_reason")
+        if all(getattr(response, name, answer.finish_reason) is None for name in names):
             raise answer.cut()
 
-    def _take(self, part: Any, answer: ModelAnswer, characters: int = 0) -> str:
+    def _take(self, part: Any, answer: ModelAnswer, characters: int) -> str:
         text = answer.take(part.model_dump())
         if characters + len(text) > self._max_answer_characters:
             raise ModelAnswerInvalid(
                 f"The answer of {answer.model} is longer than {self._max_answer_characters} characters."
             )
         return text
-
-
-def _has_finished(response: Any, answer: ModelAnswer) -> bool:
-    """Return whether the provider finished the stream: LiteLLM itself reports "stop" even for one that was cut off."""
-    reasons = [getattr(response, name, answer.finish_reason) for name in _PROVIDER_REASONS]
-    return any(reason is not None for reason in reasons)
-
-
-_PROVIDER_REASONS = ("received_finish_reason", "intermittent_finish_reason")
 
 
 def _explained(failure: Exception, model: str, variables: ServerVariables) -> ModelError:
@@ -108,24 +112,12 @@ def _explained(failure: Exception, model: str, variables: ServerVariables) -> Mo
     explained = explain(ServerError.read(status, document, headers), model, variables)
     if type(failure).__name__ == "UnsupportedParamsError":  # LiteLLM raises it before it sends anything
         explained.usage = Usage(model)
-    explained.unbilled = explained.unbilled or _was_not_connected(failure)
+    cause: BaseException | None = failure
+    while cause is not None and not explained.unbilled:
+        # Nothing was sent if the connection could not be opened.
+        explained.unbilled = type(cause).__name__ in ("ConnectError", "ConnectTimeout")
+        cause = cause.__cause__ or cause.__context__
     return explained
-
-
-def _was_not_connected(failure: BaseException | None) -> bool:
-    """Return whether a failure was caused by a connection that could not be opened, so that nothing was sent."""
-    while failure is not None:
-        if type(failure).__name__ in _NOT_CONNECTED:
-            return True
-        failure = failure.__cause__ or failure.__context__
-    return False
-
-
-_NOT_CONNECTED = ("ConnectError", "ConnectTimeout")
-
-
-_imported: Any = None
-_importing = threading.Lock()
 
 
 def _silence_warnings() -> None:
@@ -137,30 +129,25 @@ def _silence_warnings() -> None:
         warnings.filterwarnings("ignore", category=PydanticDeprecatedSince211, module=_LITELLM_MODULES.pattern)
 
 
-_LITELLM_MODULES = re.compile(r"litellm\.")
-
-
 def _import() -> Any:
     """Import LiteLLM (2 s and 174 MB) with telemetry, logging and network access at import disabled."""
     global _imported  # noqa: PLW0603 - imported once per process, on first use
     with _importing:
-        if _imported is None:
-            os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import downloads it
-            os.environ["LITELLM_MODE"] = "PRODUCTION"  # else the import loads a .env file of the working folder
-            _imported = _prepared(importlib.import_module("litellm"))
+        if _imported is not None:
+            return _imported
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import downloads it
+        os.environ["LITELLM_MODE"] = "PRODUCTION"  # else the import loads a .env file of the working folder
+        library: Any = importlib.import_module("litellm")
+        library.telemetry = False
+        library.suppress_debug_info = True
+        for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai"):
+            # Our own errors report failures; these log lines may hold whole requests.
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        # Do now what the first call would do on the event loop: half a second of imports and lazy model building.
+        importlib.import_module("openai.resources")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Item .* is using the `ReadOnly` qualifier", category=UserWarning)
+            library.ModelResponse()
+            library.ModelResponseStream()
+        _imported = library
         return _imported
-
-
-def _prepared(library: Any) -> Any:
-    library.telemetry = False
-    library.suppress_debug_info = True
-    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai"):
-        # Our own errors report failures; these log lines may hold whole requests.
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    # Do now what the first call would do on the event loop: half a second of imports and lazy model building.
-    importlib.import_module("openai.resources")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Item .* is using the `ReadOnly` qualifier", category=UserWarning)
-        library.ModelResponse()
-        library.ModelResponseStream()
-    return library

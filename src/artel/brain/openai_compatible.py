@@ -3,8 +3,9 @@
 import asyncio
 import importlib
 import json
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
@@ -85,44 +86,64 @@ class OpenAICompatible(ChatClient):
         try:
             async with session.post(self._url, data=json.dumps(body).encode(), allow_redirects=False) as response:
                 if response.status != OK:
-                    raise await self._failure(response, answer.model)
+                    text = await response.content.read(MAX_ERROR_BYTES)
+                    try:
+                        document = json.loads(text)
+                    except ValueError:
+                        document = text.decode(errors="replace")
+                    error = ServerError.read(response.status, document, response.headers)
+                    raise explain(error, answer.model, self._variables)
                 await self._read(response, answer, stream)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL):
             raise unreachable(request.model, self._variables, connected=False) from None
         except (aiohttp.ClientError, OSError):  # the model may have started already
             raise unreachable(request.model, self._variables, connected=True) from None
 
-    async def _failure(self, response: "aiohttp.ClientResponse", model: str) -> ModelError:
-        text = await response.content.read(MAX_ERROR_BYTES)
-        try:
-            document = json.loads(text)
-        except ValueError:
-            document = text.decode(errors="replace")
-        return explain(ServerError.read(response.status, document, response.headers), model, self._variables)
-
     async def _read(self, response: "aiohttp.ClientResponse", answer: ModelAnswer, stream: TokenSink | None) -> None:
-        body = _Body(response.content, answer, self._max_answer_bytes)
+        pieces = self._pieces(response.content, answer)
         if stream is None or response.content_type == "application/json":
-            text = self._take(await body.read(), answer)
+            text = self._take(b"".join([piece async for piece in pieces]), answer)
             answer.require_begun()
             if stream is not None and text:  # a server that does not stream
                 stream.token(text)
-        else:
-            done = await self._read_events(body, answer, stream)
-            if not answer.begun or not (done or answer.finish_reason):
-                raise answer.cut()
+            return
+        is_done = await self._read_events(pieces, answer, stream)
+        if is_done and not response.content.at_eof():
+            # Wait briefly for the end of the body, because only then the connection can be reused.
+            with suppress(TimeoutError, ModelError):
+                async with asyncio.timeout(CLOSING_SECONDS):
+                    async for _ in pieces:
+                        pass
+        if not answer.begun or not (is_done or answer.finish_reason):
+            raise answer.cut()
 
-    async def _read_events(self, body: "_Body", answer: ModelAnswer, stream: TokenSink) -> bool:
+    async def _read_events(self, pieces: AsyncIterator[bytes], answer: ModelAnswer, stream: TokenSink) -> bool:
         """Add the events to the answer as they arrive; return whether the server sent [DONE]."""
         parser = EventParser(MAX_LINE_BYTES)
         try:
-            while piece := await body.next():
+            async for piece in pieces:
                 if self._take_events(parser.feed(piece), answer, stream):
-                    await body.drain()
                     return True
             return self._take_events(parser.finish(), answer, stream)
         except LineTooLong:
             raise ModelAnswerInvalid(f"The server of {answer.model} sent a line that is too long.") from None
+
+    async def _pieces(self, content: "aiohttp.StreamReader", answer: ModelAnswer) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives; raise if it is cut off or too long."""
+        import aiohttp
+
+        received = 0
+        while True:
+            try:
+                piece = await content.readany()
+            except (aiohttp.ClientError, OSError):
+                raise answer.cut() from None
+            if not piece:
+                return
+            received += len(piece)
+            if received > self._max_answer_bytes:
+                raise ModelAnswerInvalid(f"The answer of {answer.model} is longer than {self._max_answer_bytes} bytes.")
+            yield piece
 
     def _take_events(self, events: list[bytes], answer: ModelAnswer, stream: TokenSink) -> bool:
         for event in events:
@@ -134,54 +155,12 @@ class OpenAICompatible(ChatClient):
 
     def _take(self, text: bytes, answer: ModelAnswer) -> str:
         try:
-            document = _parsed(text)
+            try:
+                document = from_json(text)  # five times as fast as json.loads, which counts for every streamed token
+            except ValueError:
+                document = json.loads(text)  # accepts more, such as half of a surrogate pair
         except (ValueError, RecursionError):
             raise ModelAnswerInvalid(f"The server of {answer.model} sent a response that is not JSON.") from None
         if isinstance(document, dict) and document.get("error"):
             raise explain(ServerError.read_late(document), answer.model, self._variables)
         return answer.take(document)
-
-
-def _parsed(text: bytes) -> Any:
-    try:
-        return from_json(text)  # five times as fast as json.loads, which counts for every streamed token
-    except ValueError:
-        return json.loads(text)  # accepts more, such as half of a surrogate pair
-
-
-class _Body:
-    """A response body with a size limit."""
-
-    def __init__(self, content: "aiohttp.StreamReader", answer: ModelAnswer, max_bytes: int) -> None:
-        self._content = content
-        self._answer = answer
-        self._max_bytes = max_bytes
-        self._received = 0
-
-    async def next(self) -> bytes:
-        """Return the next bytes, or b"" at the end."""
-        import aiohttp
-
-        try:
-            piece = await self._content.readany()
-        except (aiohttp.ClientError, OSError):
-            raise self._answer.cut() from None
-        self._received += len(piece)
-        if self._received > self._max_bytes:
-            raise ModelAnswerInvalid(f"The answer of {self._answer.model} is longer than {self._max_bytes} bytes.")
-        return piece
-
-    async def read(self) -> bytes:
-        """Return the whole body."""
-        pieces = []
-        while piece := await self.next():
-            pieces.append(piece)
-        return b"".join(pieces)
-
-    async def drain(self) -> None:
-        """Wait briefly for the end of the body, because only then the connection can be reused."""
-        if self._content.at_eof():
-            return
-        with suppress(TimeoutError, ModelError):
-            async with asyncio.timeout(CLOSING_SECONDS):
-                await self.read()

@@ -80,9 +80,13 @@ class ChatClient(ABC):
 
 def body_of(request: Request, model: str, refused: Refused, *, stream: bool) -> dict[str, Any]:
     """Return the request as a chat completion of the OpenAI API, without the parameters that the model rejects."""
-    if "response_format" in refused:
-        request = _with_schema_in_prompt(request)
-    body: dict[str, Any] = {"model": model, "messages": [_message(message) for message in request.messages]}
+    messages, schema = request.messages, request.response_format
+    if schema is not None and "response_format" in refused:
+        system_count = len(list(takewhile(lambda message: message.role == "system", messages)))
+        text = json.dumps(schema.schema, ensure_ascii=False)
+        rule = Message("system", f"Answer with JSON only, no other text, valid against this JSON schema:\n{text}")
+        messages, schema = (*messages[:system_count], rule, *messages[system_count:]), None
+    body: dict[str, Any] = {"model": model, "messages": [_message(message) for message in messages]}
     body["max_completion_tokens" if "max_tokens" in refused else "max_tokens"] = request.max_tokens
     if "temperature" not in refused:
         body["temperature"] = request.temperature
@@ -94,9 +98,8 @@ def body_of(request: Request, model: str, refused: Refused, *, stream: bool) -> 
             }
             for tool in request.tools
         ]
-    if request.response_format:
-        schema = request.response_format.schema
-        document = {"name": request.response_format.name, "strict": _can_be_strict(schema), "schema": schema}
+    if schema is not None:
+        document = {"name": schema.name, "strict": _can_be_strict(schema.schema), "schema": schema.schema}
         body["response_format"] = {"type": "json_schema", "json_schema": document}
     if stream:
         body["stream"] = True
@@ -176,7 +179,12 @@ class ModelAnswer:
     def _take_call(self, delta: Any) -> None:
         if not isinstance(delta, dict) or not isinstance(delta.get("function"), dict):
             return
-        call = self._calls.setdefault(self._index_of(delta), _Call())
+        index = delta.get("index")
+        if not isinstance(index, int):  # servers that send whole calls omit it
+            last = max(self._calls, default=-1)
+            continues = last >= 0 and delta.get("id") in (None, "", self._calls[last].id)
+            index = last if continues else last + 1
+        call = self._calls.setdefault(index, _Call())
         if len(self._calls) > MAX_TOOL_CALLS:
             raise ModelAnswerInvalid(f"The model requested more than {MAX_TOOL_CALLS} tool calls at once.")
         function = delta["function"]
@@ -186,15 +194,6 @@ class ModelAnswer:
         arguments = function.get("arguments")
         if arguments:
             call.arguments.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
-
-    def _index_of(self, delta: dict[str, Any]) -> int:
-        """Return the index of the call that a chunk belongs to; servers that send whole calls omit it."""
-        index = delta.get("index")
-        if isinstance(index, int):
-            return index
-        last = max(self._calls, default=-1)
-        continues = last >= 0 and delta.get("id") in (None, "", self._calls[last].id)
-        return last if continues else last + 1
 
 
 class LineTooLong(ValueError):
@@ -282,13 +281,3 @@ def _message(message: Message) -> dict[str, Any]:
     if message.tool_call_id is not None:
         document["tool_call_id"] = message.tool_call_id
     return document
-
-
-def _with_schema_in_prompt(request: Request) -> Request:
-    if request.response_format is None:
-        return request
-    system_count = len(list(takewhile(lambda message: message.role == "system", request.messages)))
-    schema = json.dumps(request.response_format.schema, ensure_ascii=False)
-    rule = Message("system", f"Answer with JSON only, no other text, valid against this JSON schema:\n{schema}")
-    messages = (*request.messages[:system_count], rule, *request.messages[system_count:])
-    return replace(request, messages=messages, response_format=None)

@@ -7,9 +7,8 @@ import asyncio
 import importlib.util
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _FILE = "model_prices_and_context_window_backup.json"
 # Self-hosted servers: calls are free.
@@ -71,17 +70,12 @@ def litellm_file(name: str) -> Path:
 
 def _find(model: str) -> Price | None:
     prices = _map if _map is not None else _loaded()
-    return next((prices[name] for name in _names(model) if name in prices), None)
-
-
-def _names(model: str) -> Iterator[str]:
-    """Yield the names under which the price file may list the model, the most exact first."""
-    yield model
-    while "/" in model:
-        model = model.partition("/")[2]
-        yield model
-    if model.startswith("ft:"):  # ft:BASE:ORGANISATION::ID costs what ft:BASE costs
-        yield ":".join(model.split(":")[:2])
+    names = [model]  # under which the file may list the model, the most exact first
+    while "/" in names[-1]:
+        names.append(names[-1].partition("/")[2])
+    if names[-1].startswith("ft:"):  # ft:BASE:ORGANISATION::ID costs what ft:BASE costs
+        names.append(":".join(names[-1].split(":")[:2]))
+    return next((prices[name] for name in names if name in prices), None)
 
 
 def _loaded() -> dict[str, Price]:
@@ -97,12 +91,12 @@ def _read() -> dict[str, Price]:
         text = litellm_file(_FILE).read_text(encoding="utf-8")
     except OSError:
         return {}
-    return {name: _price(entry) for name, entry in json.loads(text).items() if name != "sample_spec"}
-
-
-def _price(entry: dict[str, Any]) -> Price:
-    return Price(
-        entry.get("input_cost_per_token"),
-        entry.get("output_cost_per_token"),
-        entry.get("max_input_tokens") or entry.get("max_tokens"),
-    )
+    return {
+        name: Price(
+            entry.get("input_cost_per_token"),
+            entry.get("output_cost_per_token"),
+            entry.get("max_input_tokens") or entry.get("max_tokens"),
+        )
+        for name, entry in json.loads(text).items()
+        if name != "sample_spec"
+    }

@@ -100,14 +100,13 @@ _BY_NAME = {
 }
 
 
-def provider_of(model: str, env: Mapping[str, str]) -> tuple[Provider, str]:
-    """Return the provider of a model, and the model's full name with the provider's prefix."""
+def provider_of(model: str, env: Mapping[str, str]) -> Provider:
+    """Return the provider of a model."""
     prefix, slash, _ = model.partition("/")
     if slash and prefix in PROVIDERS:
-        return PROVIDERS[prefix], model
-    openai = PROVIDERS[OPENAI]
-    if openai.address(env) is None:  # else that server serves every model without a prefix
+        return PROVIDERS[prefix]
+    if PROVIDERS[OPENAI].address(env) is None:  # else that server serves every model without a prefix
         for start, name in _BY_NAME.items():
             if model.startswith(start):
-                return PROVIDERS[name], f"{name}/{model}"
-    return openai, f"{OPENAI}/{model}"
+                return PROVIDERS[name]
+    return PROVIDERS[OPENAI]

@@ -91,7 +91,9 @@ class RetryingBrain:
             try:
                 return await parsed_answer(completion, request.response_format)
             except SchemaMismatch as problem:
-                repair = _repair_request(request, completion, problem)
+                invalid = (Message("assistant", completion.content, part="note"),) if completion.content else ()
+                demand = Message("user", _REPAIR.format(problem=problem))
+                repair = replace(request, messages=(*request.messages, *invalid, demand))
                 completion = await self._complete_with_retries(repair, attempts)
         try:
             return await parsed_answer(completion, request.response_format)
@@ -140,8 +142,10 @@ class _Attempts:
 
 async def _complete_paid(brain: Brain, request: Request, stream: TokenSink | None) -> Completion:
     """Reserve the maximum cost of a call, make it, and record its actual cost."""
-    guard = request.budget_guard
-    most = None if guard is None else await _max_cost(request)
+    guard, most = request.budget_guard, None
+    if guard is not None and prices.cost(request.model, 1, 1):
+        input_tokens, _ = await estimated_tokens(request, "", ())
+        most = prices.cost(request.model, int(input_tokens * INPUT_MARGIN) + INPUT_EXTRA, request.max_tokens)
     if guard is None or not most:  # models that are free or have no known price need no budget
         return await _complete_in_time(brain, request, stream)
     name = await guard.reserve(most)
@@ -182,14 +186,6 @@ def _seconds_left(request: Request) -> float:
     return request.deadline - time.monotonic()
 
 
-async def _max_cost(request: Request) -> float | None:
-    """Return the maximum cost of a call; None if it is free or the price is unknown."""
-    if not prices.cost(request.model, 1, 1):
-        return None
-    input_tokens, _ = await estimated_tokens(request, "", ())
-    return prices.cost(request.model, int(input_tokens * INPUT_MARGIN) + INPUT_EXTRA, request.max_tokens)
-
-
 def _may_replace(request: Request, model: str) -> bool:
     """Return whether a fallback model may replace the model of the request.
 
@@ -198,9 +194,3 @@ def _may_replace(request: Request, model: str) -> bool:
     if request.budget_guard is None:
         return True
     return prices.cost(model, 0, 0) is not None or prices.cost(request.model, 0, 0) is None
-
-
-def _repair_request(request: Request, completion: Completion, problem: SchemaMismatch) -> Request:
-    invalid = (Message("assistant", completion.content, part="note"),) if completion.content else ()
-    demand = Message("user", _REPAIR.format(problem=problem))
-    return replace(request, messages=(*request.messages, *invalid, demand))

@@ -1,7 +1,7 @@
 """Chooses the brain for each model, as the environment configures it, and enforces which models agents may use."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 from urllib.parse import urlsplit
@@ -94,69 +94,44 @@ class BrainRouter:
 
     def require_allowed(self, model: str) -> None:
         """Raise ModelNotAllowed if agents may not use the model; the demo brain allows any."""
-        provider, _ = provider_of(model, self._env)
+        provider = provider_of(model, self._env)
         if self.configured or provider.is_configured(self._env):
             self._rules.require(model)
 
     def _choose(self, model: str) -> Brain:
         self.require_allowed(model)
-        provider, full_name = provider_of(model, self._env)
-        if not provider.is_configured(self._env):
-            if self.configured:
-                raise ModelRefused(self._setup_hint(model, provider))
+        provider = provider_of(model, self._env)
+        if provider.is_configured(self._env):
+            if provider.name not in self._clients:
+                self._clients[provider.name] = self._client(provider)
+            return self._clients[provider.name]
+        if not self.configured:
             return self._demo
-        if provider.name not in self._clients:
-            self._clients[provider.name] = self._client(provider)
-        client = self._clients[provider.name]
-        return client if provider.direct or full_name == model else _Renamed(client, model, full_name)
-
-    def _setup_hint(self, model: str, provider: Provider) -> str:
         variable = provider.addresses[0] if provider.local else provider.keys[0]
         others = ", ".join(f"{other.name}/…" for other in self._shown() if not other.vague)
         text = f"No provider is configured for {model}: set {variable}, or choose another model ({others})."
         if provider.name != OPENAI and PROVIDERS[OPENAI].address(self._env):
             text += f" To use the server at OPENAI_BASE_URL, name the model openai/{model}."
-        return text
+        raise ModelRefused(text)
 
     def _shown(self) -> list[Provider]:
         """Return the configured providers, without a second name of the same server."""
         return [provider for provider in self._configured if provider.name != "ollama_chat"]
 
     def _client(self, provider: Provider) -> Brain:
-        key, address = provider.key(self._env), provider.address(self._env)
+        name, key, address = provider.name, provider.key(self._env), provider.address(self._env)
+        variables = ServerVariables(provider.keys[0], provider.addresses[0] if provider.addresses else None)
         if not provider.direct:
             # LiteLLM itself reads the keys of providers that need more than one value.
-            return LiteLLM(None if provider.vague else key, address, variables=_variables(provider))
+            return LiteLLM(None if provider.vague else key, address, provider=name, variables=variables)
         url = address or OPENAI_URL
         if provider.local and not urlsplit(url).path.rstrip("/"):
             url = f"{url.rstrip('/')}/v1"
-        return OpenAICompatible(
-            url, key, provider=provider.name, variables=_variables(provider), proxy=_proxy(url, self._env)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Renamed:
-    """A client that is called with the full name of a model instead of its short name."""
-
-    client: Brain
-    model: str
-    full_name: str
-
-    async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        completion = await self.client.complete(replace(request, model=self.full_name), stream)
-        return replace(completion, usage=replace(completion.usage, model=self.model))
-
-    async def close(self) -> None:
-        await self.client.close()
+        return OpenAICompatible(url, key, provider=name, variables=variables, proxy=_proxy(url, self._env))
 
 
 def _matches(model: str, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(model, glob) for glob in globs)
-
-
-def _variables(provider: Provider) -> ServerVariables:
-    return ServerVariables(provider.keys[0], provider.addresses[0] if provider.addresses else None)
 
 
 def _proxy(url: str, env: Mapping[str, str]) -> str | None:

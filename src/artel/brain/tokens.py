@@ -94,15 +94,11 @@ def _counter(name: str) -> Counter:
 
         ranks = _read_ranks(name)
     except (ImportError, OSError, ValueError):
-        return _guess
+        return lambda text: -(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN)
     # No special tokens, so that no user text is treated as one.
     encoding = Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
     ranks.clear()  # the encoding has its own copy: saves 18 MB
     return lambda text: len(encoding.encode_ordinary(text))
-
-
-def _guess(text: str) -> int:
-    return -(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN)
 
 
 def _read_ranks(name: str) -> dict[bytes, int]:
