@@ -30,7 +30,7 @@ run: setup ## Set everything up and run Artel on http://127.0.0.1:8700
 
 test: setup ## Set everything up, lint, and run all tests (the short form of what is slow by nature)
 	@$(BIN)/ruff check .
-	@mkdir -p build; make --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; $(BIN)/pytest; tests=$$?; \
+	@mkdir -p build; make --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; PYTHONDONTWRITEBYTECODE= $(BIN)/pytest; tests=$$?; \
 	  wait $$lint || { cat build/lint.log; echo "make lint failed: see above"; exit 1; }; exit $$tests
 
 test-deep: lint ## Run all tests with every fault point, hostile scenario and generated case, on both databases (an hour)

@@ -1,5 +1,6 @@
 """Shared fixtures: services, databases, running Artel servers, users."""
 
+import importlib
 import itertools
 import os
 import uuid
@@ -50,6 +51,17 @@ def pytest_configure(config: pytest.Config) -> None:
     else:
         config.stash[_services] = ServiceRun.create()
         config.pluginmanager.register(RequirementReport(config.rootpath))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker of a whole run import its share of the files first: otherwise each one compiles all of them."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker and session.config.args == session.config.getini("testpaths"):
+        number, workers = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+        files = sorted(Path(__file__).parent.rglob("test_*.py"))
+        for path in files[number::workers]:
+            importlib.import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)

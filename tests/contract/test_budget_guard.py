@@ -23,7 +23,7 @@ from artel.projects.transactions import create_project
 from artel.turns.end import end_turn
 from artel.turns.transactions import TurnOver
 from tests.actors.chat_user import RULES, ChatUser, answer
-from tests.deadlines import POLL_SECONDS
+from tests.deadlines import FIRST_POLL_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +85,7 @@ class Payer(ChatUser):
         """Wait until a step is made, or waits for another transaction."""
         await asyncio.sleep(0)
         while not step.done() and not await self.is_waiting():
-            await asyncio.wait({step}, timeout=POLL_SECONDS)
+            await asyncio.wait({step}, timeout=FIRST_POLL_SECONDS)
 
 
 @pytest.fixture
