@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from artel.brain import prices
 from artel.plans.plan import TaskGraph
-from artel.plans.pricing import AgentStatistics, Worker, estimate, statistics_of
+from artel.plans.pricing import AgentStatistics, PricedAgent, estimate, statistics_of
 from tests.unit.test_task_graph import DIAMOND, graph, graphs
 
 CHEAP, DEAR, FREE, UNKNOWN = "gpt-4o-mini", "gpt-4", "ollama/llama3", "somebody/unknown"
 workers = st.builds(
-    Worker,
+    PricedAgent,
     st.sampled_from([CHEAP, DEAR, FREE]),
     st.integers(1, 8_000),
     st.integers(0, 5_000),
@@ -33,7 +33,7 @@ def row(status: str, usage: dict[str, Any] | None, seconds: float) -> SimpleName
 
 @given(graphs(), workers, st.none() | workers, st.integers(0, 1_000))
 def test_low_expected_and_high_are_in_order_and_sums_of_the_tasks(
-    planned: TaskGraph, worker: Worker, merger: Worker | None, tokens: int
+    planned: TaskGraph, worker: PricedAgent, merger: PricedAgent | None, tokens: int
 ) -> None:
     priced = estimate(planned, {"coder": worker}, dict.fromkeys(planned.tasks, tokens), merger)
 
@@ -49,7 +49,7 @@ def test_low_expected_and_high_are_in_order_and_sums_of_the_tasks(
 
 
 def test_an_agent_without_a_history_is_expected_to_write_five_hundred_tokens() -> None:
-    priced = estimate(graph({"a": ""}), {"coder": Worker(DEAR, 4_000, 900)}, {"a": 100}, None)
+    priced = estimate(graph({"a": ""}), {"coder": PricedAgent(DEAR, 4_000, 900)}, {"a": 100}, None)
 
     expected = prices.cost(DEAR, 1_000, 500)
     most = prices.cost(DEAR, 1_000, 4_000)
@@ -69,22 +69,24 @@ def test_what_an_agent_did_is_what_it_is_expected_to_do() -> None:
     statistics = statistics_of(done)
 
     assert statistics == AgentStatistics(3, 200, 3, 5.0, 0.67, 0.01)
-    priced = estimate(graph({"a": ""}), {"coder": Worker(DEAR, 4_000, 900, statistics=statistics)}, {"a": 100}, None)
+    priced = estimate(
+        graph({"a": ""}), {"coder": PricedAgent(DEAR, 4_000, 900, statistics=statistics)}, {"a": 100}, None
+    )
     assert priced.tasks["a"].output_tokens == 200
     assert priced.seconds == 5.0
 
 
 def test_phases_of_the_loop_are_more_calls_until_there_is_a_history() -> None:
-    def cost(worker: Worker) -> tuple[int | None, int | None]:
+    def cost(worker: PricedAgent) -> tuple[int | None, int | None]:
         task = estimate(graph({"a": ""}), {"coder": worker}, {"a": 100}, None).tasks["a"]
         return task.expected_micros, task.high_micros
 
-    plain, thorough = cost(Worker(DEAR, 4_000, 900)), cost(Worker(DEAR, 4_000, 900, phases=3))
+    plain, thorough = cost(PricedAgent(DEAR, 4_000, 900)), cost(PricedAgent(DEAR, 4_000, 900, phases=3))
 
     assert thorough[0] == round((prices.cost(DEAR, 4_000, 500) or 0) * 1e6)
     assert (thorough[1] or 0) > 7 * (plain[1] or 0)
     statistics = AgentStatistics(tasks=3, calls=4.0)
-    assert cost(Worker(DEAR, 4_000, 900, statistics=statistics, phases=3))[0] == thorough[0]
+    assert cost(PricedAgent(DEAR, 4_000, 900, statistics=statistics, phases=3))[0] == thorough[0]
 
 
 @pytest.mark.parametrize("done", [[], [row("failed", None, 1.0)]])
@@ -93,7 +95,7 @@ def test_an_agent_that_never_finished_has_no_statistics(done: list[SimpleNamespa
 
 
 def test_tasks_that_get_results_are_sent_more_and_wait_for_them() -> None:
-    worker = Worker(DEAR, 4_000, 0)
+    worker = PricedAgent(DEAR, 4_000, 0)
 
     priced = estimate(graph(DIAMOND), {"coder": worker}, dict.fromkeys("abcd", 10), None)
 
@@ -102,9 +104,9 @@ def test_tasks_that_get_results_are_sent_more_and_wait_for_them() -> None:
 
 
 def test_a_model_without_a_known_price_is_named_and_not_taken_for_free() -> None:
-    workers = {"coder": Worker(UNKNOWN, 100, 10)}
+    workers = {"coder": PricedAgent(UNKNOWN, 100, 10)}
 
-    priced = estimate(graph({"a": ""}), workers, {"a": 1}, Worker(CHEAP, 100, 10))
+    priced = estimate(graph({"a": ""}), workers, {"a": 1}, PricedAgent(CHEAP, 100, 10))
 
     assert priced.unknown_models == (UNKNOWN,)
     assert priced.tasks["a"].expected_micros is None
@@ -112,6 +114,6 @@ def test_a_model_without_a_known_price_is_named_and_not_taken_for_free() -> None
 
 
 def test_local_models_cost_nothing() -> None:
-    priced = estimate(graph(DIAMOND), {"coder": Worker(FREE, 100, 10)}, dict.fromkeys("abcd", 1), None)
+    priced = estimate(graph(DIAMOND), {"coder": PricedAgent(FREE, 100, 10)}, dict.fromkeys("abcd", 1), None)
 
     assert (priced.high_micros, priced.unknown_models) == (0, ())

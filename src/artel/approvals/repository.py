@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, bindparam
+from sqlalchemy import Row, Select, bindparam
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.approvals.approval import Approval, ApprovalStatus
@@ -28,19 +28,17 @@ class ApprovalRepository(TenantRepository):
         return cls._prepare_update(**values).where(*pending).returning(*approvals.c)
 
     def add(self, approval: Approval) -> None:
-        """Insert an approval."""
         values = {name: getattr(approval, name) for name in Approval.__slots__}
         self._add([values | {"details": approval.details.dump()}])
 
     def get(self, approval_id: str) -> Approval:
-        """Return one approval."""
+        """Return an approval; raise ApprovalNotFound if the user has none with this id."""
         row = self._find_one(approvals.c.id == approval_id)
         if row is None:
             raise ApprovalNotFound("Approval not found")
         return _approval(row)
 
     def has(self, approval_id: str) -> bool:
-        """Return whether there is such an approval."""
         return bool(self._count(approvals.c.id == approval_id))
 
     def asked_as(self, project_id: int, ask_id: str) -> Approval:
@@ -51,15 +49,13 @@ class ApprovalRepository(TenantRepository):
                 return approval
         raise ApprovalNotFound("Approval not found")
 
-    def page(self, status: str | None, session_id: str | None, limit: int, offset: int) -> list[Approval]:
-        """Return some approvals, newest first."""
+    def page(self, status: str | None, session_id: str | None, limit: int, offset: int) -> tuple[list[Approval], int]:
+        """Return some approvals, newest first, and the number of all with this status and session."""
+        wanted = (approvals.c.status, status), (approvals.c.session_id, session_id)
+        conditions = [column == value for column, value in wanted if value is not None]
         newest = approvals.c.created_at.desc(), approvals.c.id.desc()
-        rows = self._find(*_with(status, session_id), order_by=newest, limit=limit, offset=offset)
-        return [_approval(row) for row in rows]
-
-    def count(self, status: str | None, session_id: str | None) -> int:
-        """Return how many there are."""
-        return self._count(*_with(status, session_id))
+        rows = self._find(*conditions, order_by=newest, limit=limit, offset=offset)
+        return [_approval(row) for row in rows], self._count(*conditions)
 
     def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
         """Return the keys of the session's approvals for its timeline, and how many there are."""
@@ -72,7 +68,6 @@ class ApprovalRepository(TenantRepository):
         return self._select(approvals.c.id).where(approvals.c.session_id == session_id, no)
 
     def by_ids(self, ids: Sequence[str]) -> list[Approval]:
-        """Return some approvals."""
         return [_approval(row) for row in self._find(approvals.c.id.in_(ids))] if ids else []
 
     def of_turn(self, turn_id: str, *statuses: ApprovalStatus) -> list[Approval]:
@@ -99,11 +94,6 @@ def stop_asking(tx: Tx, approvals: Iterable[Approval]) -> None:
     for approval in approvals:
         if approval.ask_id:
             tx.after_commit(QuestionOver(tx.principal.user_id, approval.project_id, approval.ask_id))
-
-
-def _with(status: str | None, session_id: str | None) -> list[ColumnElement[bool]]:
-    wanted = (approvals.c.status, status), (approvals.c.session_id, session_id)
-    return [column == value for column, value in wanted if value is not None]
 
 
 def _approval(row: Row[Any]) -> Approval:

@@ -38,11 +38,10 @@ class ApprovalService:
         self, user: Principal, status: str | None, session_id: str | None, limit: int, offset: int
     ) -> Page[ApprovalState]:
         """Return a page of approvals, newest first."""
-        page = await self._database.read(approvals.list_approvals, user, status, session_id, limit, offset)
-        return Page(items=[_state(approval) for approval in page.items], total=page.total, limit=limit, offset=offset)
+        found, total = await self._database.read(approvals.list_approvals, user, status, session_id, limit, offset)
+        return Page(items=[_state(approval) for approval in found], total=total, limit=limit, offset=offset)
 
     async def show(self, user: Principal, approval_id: str) -> ApprovalState:
-        """Return an approval."""
         return _state(await self._database.read(approvals.get_approval, user, approval_id))
 
     async def confirm(self, user: Principal, approval_id: str, new: NewDecision) -> ApprovalState:

@@ -1,7 +1,7 @@
 """What happened in a session, in order: messages, calls of tools, approvals, plans, changed files, notices."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -21,7 +21,7 @@ from artel.contract.chat import (
     TimelineToolCall,
 )
 from artel.contract.http import Page
-from artel.plans.plan import TaskStatus, Workflow
+from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
 from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
@@ -91,10 +91,11 @@ def read_timeline(
     order = [(row.rank, row.id) for row in connection.execute(keys.limit(limit).offset(offset))]
     ids = {rank: [key for of, key in order if of == rank] for rank in (_MESSAGE, _PLAN, _APPROVAL, _CALL)}
     names = AgentRepository(connection, principal).by_id(session.project_id) if ids[_APPROVAL] else {}
-    items = {
-        _MESSAGE: {one.id: _message(one) for one in messages.by_ids(session_id, ids[_MESSAGE])},
-        _PLAN: _plans(connection, principal, plans.by_ids(ids[_PLAN])),
-        _APPROVAL: {one.id: _approval(one, names) for one in approvals.by_ids(ids[_APPROVAL])},
+    tasks = TaskRepository(connection, principal).of(*ids[_PLAN]) if ids[_PLAN] else []
+    items: dict[int, dict[str, TimelineItem]] = {
+        _MESSAGE: {message.id: _message(message) for message in messages.by_ids(session_id, ids[_MESSAGE])},
+        _PLAN: {plan.id: _plan(plan, tasks) for plan in plans.by_ids(ids[_PLAN])},
+        _APPROVAL: {approval.id: _approval(approval, names) for approval in approvals.by_ids(ids[_APPROVAL])},
         _CALL: _calls(session_id, calls.by_ids(ids[_CALL]), approvals, calls),
     }
     page = [items[rank][key] for rank, key in order if key in items[rank]]
@@ -109,27 +110,18 @@ def _message(message: StoredMessage) -> TimelineItem:
     return TimelineItem(**common, kind="message", text=text, message=shown(message))
 
 
-def _plans(connection: Connection, principal: Principal, found: Sequence[Workflow]) -> dict[str, TimelineItem]:
-    tasks = TaskRepository(connection, principal).of_many([plan.id for plan in found]) if found else []
-    items = {}
-    for plan in found:
-        own = [task for task in tasks if task.workflow_id == plan.id]
-        done = sum(task.status is TaskStatus.COMPLETED for task in own)
-        items[plan.id] = TimelineItem(
-            id=plan.id,
-            kind="plan",
-            at=plan.created_at,
-            turn_id=plan.turn_id,
-            text=f"Plan: {done} of {len(own)} {'task' if len(own) == 1 else 'tasks'} done, {plan.status}.",
-            plan=TimelinePlan(
-                workflow_id=plan.id,
-                status=plan.status,
-                tasks=len(own),
-                tasks_done=done,
-                cost=None if plan.price_unknown else dollars(plan.spent_micros),
-            ),
-        )
-    return items
+def _plan(plan: Workflow, tasks: Sequence[WorkflowTask]) -> TimelineItem:
+    own = [task for task in tasks if task.workflow_id == plan.id]
+    done = sum(task.status is TaskStatus.COMPLETED for task in own)
+    cost = None if plan.price_unknown else dollars(plan.spent_micros)
+    return TimelineItem(
+        id=plan.id,
+        kind="plan",
+        at=plan.created_at,
+        turn_id=plan.turn_id,
+        text=f"Plan: {done} of {len(own)} {'task' if len(own) == 1 else 'tasks'} done, {plan.status}.",
+        plan=TimelinePlan(workflow_id=plan.id, status=plan.status, tasks=len(own), tasks_done=done, cost=cost),
+    )
 
 
 def _approval(approval: Approval, names: Mapping[int, str]) -> TimelineItem:
@@ -159,11 +151,12 @@ def _approval(approval: Approval, names: Mapping[int, str]) -> TimelineItem:
 def _calls(
     session_id: str, found: Sequence[ToolCallRow], approvals: ApprovalRepository, calls: ToolCallRepository
 ) -> dict[str, TimelineItem]:
-    diffs = {one.id: one.tool_details.diff for one in approvals.by_ids(_given(call.approval_id for call in found))}
+    approved = approvals.by_ids([call.approval_id for call in found if call.approval_id is not None])
+    diffs = {approval.id: approval.tool_details.diff for approval in approved}
     changes = [call for call in found if call.tool in _ACTIONS and call.status == "done"]
     paths = {path for call in changes if isinstance(path := call.arguments.get("path"), str)}
-    undos = calls.undone(session_id, set(_given(call.turn_id for call in changes)), paths)
-    undone = [(undo, _files(undo)) for undo in undos]
+    turn_ids = {call.turn_id for call in changes if call.turn_id is not None}
+    undone = [(undo, _files(undo)) for undo in calls.undone(session_id, turn_ids, paths)]
     return {call.id: _call(call, diffs.get(call.approval_id or ""), undone) for call in found}
 
 
@@ -176,9 +169,9 @@ def _call(
         error = call.error and shorten(call.error, VALUE_CHARACTERS)
         payload = TimelineToolCall.of(call, arguments=_shortened(call.arguments), error=error)
         return TimelineItem(**common, kind="tool_call", text=_call_text(call), tool_call=payload)
-    path = call.arguments.get("path")
-    added, removed = _lines(diff) if diff is not None else (None, None)
-    files = _files(call)
+    path, files = call.arguments.get("path"), _files(call)
+    lines = None if diff is None else [line for line in diff.splitlines() if not line.startswith(("+++", "---"))]
+    added, removed = (None if lines is None else sum(line.startswith(sign) for line in lines) for sign in "+-")
     change = TimelineFileChange.of(
         call,
         action=action,
@@ -216,22 +209,19 @@ def _undo_text(call: ToolCallRow, files: Sequence[FileOutcome]) -> str:
     if call.status != "done" and not files:
         why = f": {shorten(call.error, TEXT_CHARACTERS)}" if call.error else "."
         return f"Nothing is known to be put back{why}" if call.status in ("sent", "unknown") else f"Not put back{why}"
-    return undo_in_words([(file.path, file.outcome) for file in files])
-
-
-def undo_in_words(files: Sequence[tuple[str, str]]) -> str:
-    """Return which files were put back and which were not, in words."""
     if not files:
         return "What this turn changed was put back."
     back = [
-        (path, "removed" if outcome == "removed" else "put back") for path, outcome in files if outcome not in _STAYS
+        (file.path, "removed" if file.outcome == "removed" else "put back")
+        for file in files
+        if file.outcome not in _STAYS
     ]
     if len(back) <= NAMED_FILES:
         words = [f"{path} was {done}." for path, done in back]
     else:
         counts = Counter(done for _, done in back)
         words = [f"{count} {'file was' if count == 1 else 'files were'} {done}." for done, count in counts.items()]
-    words += [f"{path} {_STAYS[outcome]}." for path, outcome in files if outcome in _STAYS]
+    words += [f"{file.path} {_STAYS[file.outcome]}." for file in files if file.outcome in _STAYS]
     return shorten(" ".join(words), VALUE_CHARACTERS)
 
 
@@ -239,7 +229,7 @@ def _files(call: ToolCallRow) -> list[FileOutcome]:
     files = call.arguments.get("files")
     if call.tool != UNDO or not isinstance(files, list):
         return []
-    return [FileOutcome(path=str(one["path"]), outcome=str(one["outcome"])) for one in files[:MAX_FILES]]
+    return [FileOutcome(path=str(file["path"]), outcome=str(file["outcome"])) for file in files[:MAX_FILES]]
 
 
 def _puts_back(undo: ToolCallRow, files: Sequence[FileOutcome], call: ToolCallRow) -> bool:
@@ -258,11 +248,6 @@ def _subject(arguments: Mapping[str, Any]) -> str:
     return "the folder" if subject == "." else shorten(subject, TEXT_CHARACTERS)
 
 
-def _lines(diff: str) -> tuple[int, int]:
-    lines = [line for line in diff.splitlines() if not line.startswith(("+++", "---"))]
-    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
-
-
 def _shortened(values: Mapping[str, Any], diff: int = VALUE_CHARACTERS) -> dict[str, Any]:
     """Return values for a list: texts are shortened, and nested ones are written as text where they are long."""
     shortened = {}
@@ -275,7 +260,3 @@ def _shortened(values: Mapping[str, Any], diff: int = VALUE_CHARACTERS) -> dict[
         else:
             shortened[name] = value
     return shortened
-
-
-def _given(ids: Iterable[str | None]) -> list[str]:
-    return [one for one in ids if one is not None]

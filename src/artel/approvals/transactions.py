@@ -20,7 +20,6 @@ from artel.contract.events import (
     EventData,
     ToolRequest,
 )
-from artel.contract.http import Page
 from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.db.hints import SessionChanged, TurnParked, WorkWaiting
 from artel.db.tx import Tx
@@ -44,9 +43,7 @@ def park_turn(
         tx.after_commit(SessionChanged(turn.session_id))
         tx.after_commit(TurnParked(turn.id))
         return
-    happened: list[EventData] = [tool_request(approval, turn.id)]
-    if change is not None:
-        happened.append(change)
+    happened: list[EventData] = [tool_request(approval, turn.id), *([change] if change else [])]
     log = SessionLog(tx, turn.session_id, len(happened))
     if not TurnRepository(tx).park(turn.session_id, turn.id, parked):
         raise TurnOver
@@ -56,13 +53,7 @@ def park_turn(
 
 
 def decide(
-    tx: Tx,
-    approval_id: str,
-    decision: str,
-    feedback: str,
-    holds: str,
-    *,
-    at_connector: bool = False,
+    tx: Tx, approval_id: str, decision: str, feedback: str, holds: str, *, at_connector: bool = False
 ) -> Approval:
     """Store the user's decision and queue the run; raise if it was decided before, or the run does not wait."""
     approvals = ApprovalRepository(tx)
@@ -77,7 +68,9 @@ def decide(
     if not approval.tool_details.grant:
         holds = "once"  # nobody was shown what else it would hold for
     turns = TurnRepository(tx)
-    if not turns.unpark(approval.session_id, approval.turn_id) and not _runs(turns, approval):
+    ids = approval.session_id, approval.turn_id
+    # The turn of a plan runs while one of its tasks waits.
+    if not turns.unpark(*ids) and turns.get(*ids).status not in (TurnStatus.RUNNING, TurnStatus.QUEUED):
         raise ApprovalDecided("The turn does not wait any more.")
     values = {"feedback": feedback, "holds": holds, "decided_at": now, "expires_at": now}
     approvals.move(approval_id, [ApprovalStatus.PENDING], status, **values)
@@ -94,12 +87,7 @@ def decide_asked(tx: Tx, project_id: int, ask_id: str, decision: str, feedback: 
 
 def expire(tx: Tx, approval_id: str) -> Approval:
     """Queue a run that nobody decided about in time; raise if somebody has."""
-    approvals = ApprovalRepository(tx)
-    approval = approvals.get(approval_id)
-    log = SessionLog(tx, approval.session_id, 1)
-    now = datetime.now(UTC)
-    if not approvals.move(approval_id, [ApprovalStatus.PENDING], ApprovalStatus.EXPIRED, decided_at=now):
-        raise ApprovalDecided(_why_not(approval))
+    approval, log = _change_pending(tx, approval_id, ApprovalStatus.EXPIRED, decided_at=datetime.now(UTC))
     TurnRepository(tx).unpark(approval.session_id, approval.turn_id)
     log.write(approval.turn_id, ApprovalTimeout(approval_id=approval_id))
     stop_asking(tx, [approval])
@@ -108,15 +96,22 @@ def expire(tx: Tx, approval_id: str) -> Approval:
 
 def warn(tx: Tx, approval_id: str) -> Approval:
     """Write the event that an approval expires soon."""
-    approvals = ApprovalRepository(tx)
-    approval = approvals.get(approval_id)
-    log = SessionLog(tx, approval.session_id, 1)
     now = datetime.now(UTC)
-    if not approvals.move(approval_id, [ApprovalStatus.PENDING], ApprovalStatus.PENDING, warned_at=now):
-        raise ApprovalDecided(_why_not(approval))
+    approval, log = _change_pending(tx, approval_id, ApprovalStatus.PENDING, warned_at=now)
     left = max(0, round((approval.expires_at - now).total_seconds()))
     log.write(approval.turn_id, ApprovalTimeoutWarning(approval_id=approval_id, seconds_left=left))
     return approval
+
+
+def _change_pending(
+    tx: Tx, approval_id: str, status: ApprovalStatus, **values: datetime
+) -> tuple[Approval, SessionLog]:
+    """Change a pending approval under the lock of its session; return how it was before, and the session's log."""
+    approval = ApprovalRepository(tx).get(approval_id)
+    log = SessionLog(tx, approval.session_id, 1)
+    if not ApprovalRepository(tx).move(approval_id, [ApprovalStatus.PENDING], status, **values):
+        raise ApprovalDecided(_why_not(approval))
+    return approval, log
 
 
 def ask_again(tx: Tx, approval_id: str, new_id: str, turn_id: str) -> Approval:
@@ -201,24 +196,12 @@ def get_approval(connection: Connection, principal: Principal, approval_id: str)
 
 
 def list_approvals(
-    connection: Connection,
-    principal: Principal,
-    status: str | None,
-    session_id: str | None,
-    limit: int,
-    offset: int,
-) -> Page[Approval]:
-    """Return a page of approvals of all sessions or one, newest first."""
+    connection: Connection, principal: Principal, status: str | None, session_id: str | None, limit: int, offset: int
+) -> tuple[list[Approval], int]:
+    """Return a page of approvals of all sessions or one, newest first, and the number of all."""
     if session_id is not None:
-        SessionRepository(connection, principal).get(session_id)
-    approvals = ApprovalRepository(connection, principal)
-    items, total = approvals.page(status, session_id, limit, offset), approvals.count(status, session_id)
-    return Page(items=items, total=total, limit=limit, offset=offset)
-
-
-def _runs(turns: TurnRepository, approval: Approval) -> bool:
-    """Return whether the turn runs: other tasks of a plan run while one waits."""
-    return turns.get(approval.session_id, approval.turn_id).status in (TurnStatus.RUNNING, TurnStatus.QUEUED)
+        SessionRepository(connection, principal).get(session_id)  # raises if it is another user's
+    return ApprovalRepository(connection, principal).page(status, session_id, limit, offset)
 
 
 def tool_request(approval: Approval, task_id: str) -> ToolRequest:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
-from artel.budgets.money import dollars, micros
+from artel.budgets.money import dollars, micros_or_none
 from artel.budgets.repository import Budget, BudgetRepository, UserBudgetRepository, UserMonth
 from artel.contract.project_settings import EffectiveSettings
 from artel.db.tx import Tx
@@ -40,11 +40,6 @@ def spent_by(connection: Connection, principal: Principal) -> int:
     return UserBudgetRepository(connection, principal).spent(this_month())
 
 
-def monthly_limit(settings: EffectiveSettings) -> int | None:
-    """Return the monthly limit of a project's settings in micros; None if there is none."""
-    return None if settings.monthly_budget_usd is None else micros(settings.monthly_budget_usd)
-
-
 @dataclass(frozen=True, slots=True)
 class Month:
     """The monthly budgets that a turn's calls draw on: the project's, and the user's limit if there is one."""
@@ -55,7 +50,7 @@ class Month:
 
 def month_for(tx: Tx, project_id: int, settings: EffectiveSettings, user_micros: int | None) -> Month | None:
     """Return the monthly budgets for calls in a project; None if neither the project nor its user has a limit."""
-    own = monthly_limit(settings)
+    own = micros_or_none(settings.monthly_budget_usd)
     if own is None and user_micros is None:
         return None
     budget_id = ensure_month_budget(tx, project_id, NO_LIMIT if own is None else own)
@@ -98,7 +93,7 @@ def shortage(tx: Tx, workflow: Workflow, needs_micros: int, *, must_have_some: b
     Raise BudgetExceeded if it `must_have_some` left, and everything is spent or reserved. The lock on the budget
     serializes plans that start concurrently, so that each sees the commitments of the others.
     """
-    limit = monthly_limit(project_settings(tx.connection, tx.principal, workflow.project_id))
+    limit = micros_or_none(project_settings(tx.connection, tx.principal, workflow.project_id).monthly_budget_usd)
     if limit is None or needs_micros <= 0:
         return None
     month = BudgetRepository(tx).lock(ensure_month_budget(tx, workflow.project_id, limit))

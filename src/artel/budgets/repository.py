@@ -72,7 +72,6 @@ class BudgetRepository(TenantRepository):
         return _budget(row) if row else None
 
     def get(self, budget_id: str) -> Budget | None:
-        """Return a budget, if it exists."""
         row = self._find_one(budgets.c.id == budget_id)
         return _budget(row) if row else None
 
@@ -82,7 +81,6 @@ class BudgetRepository(TenantRepository):
         return _budget(self.connection.execute(statement).one())
 
     def of_plans(self, project_id: int, workflow_ids: Collection[str]) -> list[Budget]:
-        """Return the budgets of these workflows."""
         return [_budget(row) for row in self._find(*_of_plans(project_id, workflow_ids))]
 
     def remove_of_plans(self, project_id: int, workflow_ids: Collection[str]) -> None:
@@ -126,7 +124,6 @@ class BudgetRepository(TenantRepository):
         return list(self.connection.execute(ordered).scalars())
 
     def settle(self, budget_id: str, reserved: int, spent: int) -> None:
-        """Replace a reservation with what was spent."""
         self._run(self._settle, budget=budget_id, back=reserved, cost=spent)
 
 

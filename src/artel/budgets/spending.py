@@ -58,7 +58,6 @@ class Spending:
         self._shares[key] = plus(self._shares.get(key, Usage(usage.model)), usage)
 
     def pay(self, amount: int) -> None:
-        """Add the cost of a call in micros."""
         self.micros += amount
 
     def store_in(self, turn: Turn) -> Turn:

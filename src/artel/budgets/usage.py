@@ -33,7 +33,6 @@ class UsageRepository(TenantRepository):
     table = usage
 
     def add(self, project_id: int, session_id: str, turn_id: str, now: datetime, shares: Sequence[UsageShare]) -> None:
-        """Store the usage of a turn."""
         self._add(
             [
                 {

@@ -49,17 +49,11 @@ def decide_plan(
         agents = {agent.name: agent.id for agent in get_project(tx.connection, tx.principal, workflow.project_id).team}
         graph = changed_graph(TaskGraph.of(tasks.values()), changes, list(agents))
         rows.remove(workflow.id)
+        numbered = enumerate(graph.tasks.values(), 1)
         rows.add(
             [
-                replace(
-                    tasks[task.id],
-                    number=number,
-                    agent=task.agent,
-                    agent_id=agents[task.agent],
-                    description=task.description,
-                    depends_on=list(task.depends_on),
-                )
-                for number, task in enumerate(graph.tasks.values(), 1)
+                replace(tasks[task.id], number=number, agent_id=agents[task.agent], **task.to_json())
+                for number, task in numbered
             ]
         )
         _update(tx, workflow.id, planned_by="user")
@@ -175,7 +169,6 @@ def list_workflows(
     offset: int,
 ) -> tuple[list[tuple[Workflow, list[WorkflowTask]]], int]:
     """Return a page of workflows with their tasks, newest first, and the number of all."""
-    rows = WorkflowRepository(connection, principal)
     conditions: list[ColumnElement[bool]] = []
     if status is not None:
         conditions.append(workflows.c.status == status)
@@ -187,10 +180,9 @@ def list_workflows(
         if project_id not in (None, session.project_id):
             raise SessionNotFound("Session not found")
         conditions.append(workflows.c.session_id == session_id)
-    page = rows.page(conditions, limit, offset)
-    tasks = TaskRepository(connection, principal).of_many([workflow.id for workflow in page])
-    found = [(workflow, [task for task in tasks if task.workflow_id == workflow.id]) for workflow in page]
-    return found, rows.count(conditions)
+    page, total = WorkflowRepository(connection, principal).page(conditions, limit, offset)
+    tasks = TaskRepository(connection, principal).of(*(workflow.id for workflow in page))
+    return [(workflow, [task for task in tasks if task.workflow_id == workflow.id]) for workflow in page], total
 
 
 def get_workflow(

@@ -60,7 +60,14 @@ async def merged(
 
 def _results(tasks: Sequence[WorkflowTask], request: str, models: Sequence[str]) -> str:
     """Return the results of all tasks as JSON lines, shortened until they fit the smallest context window."""
-    room = min((_room(model, request) for model in models), default=math.inf)
+
+    def room_of(model: str) -> float:
+        window = window_of(model)
+        if window is None:
+            return math.inf
+        return window - MERGE_TOKENS - count_tokens(_TASK, model) - count_tokens(request, model) - MERGE_FRAME_TOKENS
+
+    room = min(room_of(model) for model in models)
     characters = RESULT_CHARACTERS
     while True:
         results = "\n".join(json.dumps(_task_json(task, characters), ensure_ascii=False) for task in tasks)
@@ -71,14 +78,6 @@ def _results(tasks: Sequence[WorkflowTask], request: str, models: Sequence[str])
         if over <= 1:
             return results
         characters = int(characters * max(0.25, min(0.9, 1 / over)))
-
-
-def _room(model: str, request: str) -> float:
-    """Return how many tokens of the model's context window are left for results."""
-    window = window_of(model)
-    if window is None:
-        return math.inf
-    return window - MERGE_TOKENS - count_tokens(_TASK, model) - count_tokens(request, model) - MERGE_FRAME_TOKENS
 
 
 def plain(tasks: Sequence[WorkflowTask]) -> str:

@@ -25,7 +25,7 @@ from artel.plans import transactions
 from artel.plans.plan import PlanInvalid, TaskGraph, WorkflowStatus
 from artel.plans.plan_run import PlanRun, store_end
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, PlannerInput, read_tasks, spare_busy_agents
-from artel.plans.pricing import AgentStatistics, PlanEstimate, Pricing, agent_statistics, before
+from artel.plans.pricing import AgentStatistics, PlanEstimate, Pricing, agent_statistics, before, needs_approval
 from artel.plans.proposal import PricedPlan
 from artel.plans.transactions import MonthTooShort, PlanContext
 from artel.runs.approval_factory import required
@@ -198,21 +198,20 @@ class _OrchestratedTurn:
         return None
 
     async def _priced(self, plan: Plan, key: str | None = None, *, is_revision: bool = True) -> PricedPlan:
-        agents, limits, workflow = self._context.agents, self._context.limits, self._workflow
+        agents, settings, workflow = self._context.agents, self._context.settings, self._workflow
         pricing = Pricing(agents, await self._agent_statistics(), self._planner_model, is_demo=self._services.is_demo)
         estimate = await asyncio.to_thread(pricing.price, plan.graph, self._history, workflow.request)
         expected = estimate.expected_micros
         if len(plan.graph) == 1:
             expected = await asyncio.to_thread(pricing.cost_of_request, plan.graph, workflow.request)
         spent, _ = transactions.spent_with(workflow, plan.usage)
-        is_unknown = bool(estimate.unknown_models)
-        asks = is_revision or limits.needs_approval(
-            len(plan.graph), expected, self._context.unapproved_micros, price_unknown=is_unknown
-        )
+        costs, is_unknown = (expected, self._context.unapproved_micros), bool(estimate.unknown_models)
+        asks = is_revision or needs_approval(settings.plans, len(plan.graph), *costs, price_unknown=is_unknown)
         changes = plan.graph.changes_from(TaskGraph.of(self._context.tasks)) if is_revision else ()
         ids = {agent.name: agent.id for agent in agents}
         # The cost of planning is part of the estimate.
-        return PricedPlan(plan, estimate.plus(spent), ids, limits.approval_seconds, asks, key, changes)
+        seconds = settings.policy.approval_seconds
+        return PricedPlan(plan, estimate.plus(spent), ids, seconds, asks, key, changes)
 
     async def _propose(self, proposal: PricedPlan) -> Ended | None:
         """Store a plan; run it, or wait for the user's approval."""

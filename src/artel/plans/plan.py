@@ -5,7 +5,7 @@ graph can be run.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -137,6 +137,10 @@ class PlannedTask:
     agent: str
     description: str
     depends_on: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the task in the format that is stored and that the model writes."""
+        return asdict(self) | {"depends_on": list(self.depends_on)}
 
 
 class TaskGraph:

@@ -83,7 +83,7 @@ class PlanRun:
         self._services = space.services
         self._turn = turn
         self._workflow = context.workflow
-        self._limits = context.limits
+        self._approval_seconds = context.settings.policy.approval_seconds
         self._month = context.month
         self._agents = {agent.name: agent for agent in context.agents}
         self._history = history
@@ -188,8 +188,8 @@ class PlanRun:
             approval_ids.append(self._budget_approval_id)
         elif self._board.waiting_for_budget:
             left = [task for task in self._board.all if not task.status.is_terminal]
-            seconds = self._limits.approval_seconds
-            budget = budget_approval(self._turn, self._workflow, left, self._spending.micros, seconds)
+            asked = self._spending.micros, self._approval_seconds
+            budget = budget_approval(self._turn, self._workflow, left, *asked)
         step = self._spending.store_in(self._turn), self._workflow, approval_ids, budget, self._spending.spent
         if not await patiently(lambda: self._space.database.run(transactions.park_run, *step), "run"):
             return False

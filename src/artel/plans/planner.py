@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +18,6 @@ from artel.plans.plan import MAX_DESCRIPTION_CHARACTERS, PlanInvalid, PlannedTas
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-import re
 
 PLAN_SECONDS = 20.0
 PLAN_TOKENS = 4_000
@@ -108,8 +108,8 @@ class Plan:
     problems: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the tasks as they are stored and displayed."""
-        return {"tasks": [task_to_json(task) for task in self.graph.tasks.values()]}
+        """Return the plan in the format that is stored and that the model writes."""
+        return {"tasks": [task.to_json() for task in self.graph.tasks.values()]}
 
 
 class Planner:
@@ -145,9 +145,8 @@ class Planner:
                 invalid_answer, problems = "", (failure.detail,)
             except ModelError as failure:
                 log.warning("not_planned", reason=failure.detail)
-                return Plan(
-                    one_task(planner_input), "fallback", plus(usage, failure.usage), (*problems, failure.detail)
-                )
+                usage, problems = plus(usage, failure.usage), (*problems, failure.detail)
+                return Plan(one_task(planner_input), "fallback", usage, problems)
             else:
                 usage = plus(usage, answer.usage)
                 try:
@@ -183,83 +182,12 @@ def spare_busy_agents(graph: TaskGraph, planner_input: PlannerInput) -> TaskGrap
 
 
 def one_task(planner_input: PlannerInput) -> TaskGraph:
-    """Return the fallback plan: one task for the best-matching agent."""
-    best = best_agent(planner_input.text, planner_input.agents)
-    description = (
-        planner_input.text
-        if len(planner_input.text) <= MAX_DESCRIPTION_CHARACTERS
-        else "Answer the user's last message."
-    )
-    return TaskGraph([PlannedTask("1", best.name, description)])
+    """Return the fallback plan: one task for the best-matching agent.
 
-
-def read_tasks(plan: Any) -> list[PlannedTask]:
-    """Return the tasks of a plan that matches `plan_schema`."""
-    return [
-        PlannedTask(
-            str(task["id"]), task["agent"], task["description"], tuple(str(task_id) for task_id in task["depends_on"])
-        )
-        for task in plan["tasks"]
-    ]
-
-
-def task_to_json(task: PlannedTask) -> dict[str, Any]:
-    """Return a task in the format that is stored and that the model writes."""
-    return asdict(task) | {"depends_on": list(task.depends_on)}
-
-
-def plan_schema(agents: Sequence[str]) -> Schema:
-    """Return the JSON schema of a plan; it allows only the names of these agents."""
-    text: dict[str, JsonValue] = {"type": "string"}
-    task: dict[str, JsonValue] = {
-        "type": "object",
-        "properties": {
-            "id": text,
-            "agent": {"type": "string", "enum": [*agents]},
-            "description": text,
-            "depends_on": {"type": "array", "items": text},
-        },
-        "required": ["id", "agent", "description", "depends_on"],
-        "additionalProperties": False,
-    }
-    return Schema(
-        "plan",
-        {
-            "type": "object",
-            "properties": {"tasks": {"type": "array", "items": task}},
-            "required": ["tasks"],
-            "additionalProperties": False,
-        },
-    )
-
-
-def _messages(planner_input: PlannerInput) -> tuple[Message, ...]:
-    agents = "\n".join(json.dumps(_agent_json(agent), ensure_ascii=False) for agent in planner_input.agents)
-    folder = _FOLDER if planner_input.has_folder else _NO_FOLDER
-    messages = [Message("system", f"{_TASK}\n\n{_AGENTS}\n{agents}\n\n{folder}")]
-    left = HISTORY_TOKENS
-    history: list[Message] = []
-    for message in reversed(planner_input.history):
-        left -= message.tokens
-        if left < 0:
-            break
-        history.append(Message(message.role, message.content, part="history"))
-    messages += reversed(history)
-    if planner_input.old_plan is not None:
-        quoted = {"plan": planner_input.old_plan.text(), "feedback": planner_input.feedback[:MAX_FEEDBACK]}
-        messages.append(Message("system", f"{_REVISE}\n{json.dumps(quoted, ensure_ascii=False)}"))
-    return (*messages, Message("user", planner_input.text))
-
-
-def _agent_json(agent: AgentBrief) -> dict[str, Any]:
-    return {name: value for name, value in asdict(agent).items() if value not in (None, "", ())}
-
-
-def best_agent(text: str, agents: Sequence[AgentBrief]) -> AgentBrief:
-    """Return the best-matching agent: by name, then capabilities, then words of its description; else the first.
-
-    Among equal matches a free agent is preferred to one at capacity.
+    It matches by name, then capabilities, then words of its description; else it is the first. Among equal matches a
+    free agent is preferred to one at capacity.
     """
+    text = planner_input.text
     wanted = _words(text)
 
     def fit(agent: AgentBrief) -> tuple[bool, int, int, bool]:
@@ -268,8 +196,54 @@ def best_agent(text: str, agents: Sequence[AgentBrief]) -> AgentBrief:
         described = len(wanted & _words(" ".join([agent.role, agent.about, *agent.capabilities])))
         return named, able, described, agent.status != AT_CAPACITY
 
-    return max(agents, key=fit)
+    best = max(planner_input.agents, key=fit)
+    description = text if len(text) <= MAX_DESCRIPTION_CHARACTERS else "Answer the user's last message."
+    return TaskGraph([PlannedTask("1", best.name, description)])
 
 
 def _words(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text)}
+
+
+def read_tasks(plan: Any) -> list[PlannedTask]:
+    """Return the tasks of a plan that matches `plan_schema`."""
+    return [
+        PlannedTask(str(task["id"]), task["agent"], task["description"], tuple(map(str, task["depends_on"])))
+        for task in plan["tasks"]
+    ]
+
+
+def plan_schema(agents: Sequence[str]) -> Schema:
+    """Return the JSON schema of a plan; it allows only the names of these agents."""
+    text: dict[str, JsonValue] = {"type": "string"}
+    fields: dict[str, JsonValue] = {
+        "id": text,
+        "agent": {"type": "string", "enum": [*agents]},
+        "description": text,
+        "depends_on": {"type": "array", "items": text},
+    }
+    return Schema("plan", _object(tasks={"type": "array", "items": _object(**fields)}))
+
+
+def _object(**fields: "JsonValue") -> dict[str, "JsonValue"]:
+    return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+
+
+def _messages(planner_input: PlannerInput) -> tuple[Message, ...]:
+    briefs = [
+        {name: value for name, value in asdict(agent).items() if value not in (None, "", ())}
+        for agent in planner_input.agents
+    ]
+    agents = "\n".join(json.dumps(brief, ensure_ascii=False) for brief in briefs)
+    folder = _FOLDER if planner_input.has_folder else _NO_FOLDER
+    messages = [Message("system", f"{_TASK}\n\n{_AGENTS}\n{agents}\n\n{folder}")]
+    left = HISTORY_TOKENS
+    for message in reversed(planner_input.history):
+        left -= message.tokens
+        if left < 0:
+            break
+        messages.insert(1, Message(message.role, message.content, part="history"))
+    if planner_input.old_plan is not None:
+        quoted = {"plan": planner_input.old_plan.text(), "feedback": planner_input.feedback[:MAX_FEEDBACK]}
+        messages.append(Message("system", f"{_REVISE}\n{json.dumps(quoted, ensure_ascii=False)}"))
+    return (*messages, Message("user", planner_input.text))

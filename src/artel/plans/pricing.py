@@ -5,22 +5,21 @@ The expected cost assumes the usual output of the agents; the high one assumes t
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
 from artel.agent_loop.context import MAX_HISTORY_TOKENS, Said
 from artel.auth.principal import Principal
 from artel.brain import prices
-from artel.brain.brain import ToolSchema
 from artel.brain.retries import INPUT_EXTRA, INPUT_MARGIN
 from artel.brain.tokens import count_tokens
 from artel.budgets.money import dollars, micros, micros_or_none
 from artel.contract.http import Agent
-from artel.contract.project_settings import EffectiveSettings
+from artel.contract.project_settings import ApprovalRules
 from artel.plans.plan import TaskGraph, TaskStatus
 from artel.plans.repository import TaskRepository
 from artel.sessions.message_repository import StoredMessage
@@ -45,28 +44,16 @@ DEMO = "demo"  # the built-in brain that replaces every model when none is confi
 M = TypeVar("M", Said, StoredMessage)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanLimits:
-    """The limits of a project, with defaults for what it does not set."""
+def needs_approval(
+    rules: ApprovalRules, tasks: int, expected_micros: int, unasked_micros: int, *, price_unknown: bool
+) -> bool:
+    """Return whether a plan needs approval: it has many tasks, or is expensive, or its price is unknown.
 
-    approve_from_tasks: int = 3
-    approve_over_micros: int = 100_000
-    approval_seconds: int = 300
-
-    @classmethod
-    def of(cls, settings: EffectiveSettings) -> Self:
-        """Return the limits of a project."""
-        rules = settings.plans
-        return cls(rules.approve_from_tasks, micros(rules.approve_over_usd), settings.policy.approval_seconds)
-
-    def needs_approval(self, tasks: int, expected_micros: int, unasked_micros: int, *, price_unknown: bool) -> bool:
-        """Return whether a plan needs approval: it has many tasks, or is expensive, or its price is unknown.
-
-        The unapproved cost of earlier plans of the session counts only for plans of several tasks.
-        """
-        before = max(0, unasked_micros) if tasks > 1 else 0
-        is_expensive = expected_micros + before > self.approve_over_micros
-        return price_unknown or is_expensive or tasks >= self.approve_from_tasks
+    The unapproved cost of earlier plans of the session counts only for plans of several tasks.
+    """
+    before = max(0, unasked_micros) if tasks > 1 else 0
+    is_expensive = expected_micros + before > micros(rules.approve_over_usd)
+    return price_unknown or is_expensive or tasks >= rules.approve_from_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +73,7 @@ class AgentStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class PricedAgent:
     """The data of an agent that its estimate needs.
 
     `prompt_tokens` is the prompt without the task; `phases` is the number of optional phases of its loop, which call
@@ -145,26 +132,22 @@ class PlanEstimate:
 
     def to_json(self) -> dict[str, Any]:
         """Return the totals, as they are stored with the workflow."""
-        totals = asdict(self)
-        del totals["tasks"]
-        return totals | {"unknown_models": list(self.unknown_models)}
+        names = "low_micros", "expected_micros", "high_micros", "seconds"
+        return {name: getattr(self, name) for name in names} | {"unknown_models": list(self.unknown_models)}
 
 
 def estimate(
-    graph: TaskGraph, workers: Mapping[str, Worker], tokens: Mapping[str, int], merger: Worker | None
+    graph: TaskGraph, agents: Mapping[str, PricedAgent], tokens: Mapping[str, int], merger: PricedAgent | None
 ) -> PlanEstimate:
     """Return the estimate of a plan, given the tokens of each task; `merger` is None if nothing has to be merged."""
-    written: dict[str, int] = {}
     priced: dict[str, TaskEstimate] = {}
     for task_id in graph.order:
         task = graph.tasks[task_id]
-        worker = workers[task.agent]
-        written[task_id] = _usual_tokens(worker)
-        received = sum(min(written[needed], MOST_RESULT_TOKENS) for needed in task.depends_on)
-        priced[task_id] = _task(worker, tokens[task_id] + received)
+        received = sum(min(priced[needed].output_tokens, MOST_RESULT_TOKENS) for needed in task.depends_on)
+        priced[task_id] = _task(agents[task.agent], tokens[task_id] + received)
     total = [*priced.values()]
     if merger is not None:
-        total.append(_task(merger, sum(min(count, MOST_RESULT_TOKENS) for count in written.values())))
+        total.append(_task(merger, sum(min(item.output_tokens, MOST_RESULT_TOKENS) for item in total)))
     seconds = graph.critical_path({task_id: task_estimate.seconds for task_id, task_estimate in priced.items()})
     return PlanEstimate(
         tasks={task_id: priced[task_id] for task_id in graph.tasks},
@@ -192,39 +175,44 @@ def statistics_of(done: Sequence[Any]) -> AgentStatistics:
     )
 
 
-def _task(worker: Worker, own_tokens: int) -> TaskEstimate:
-    given, usual = worker.prompt_tokens + own_tokens, _usual_tokens(worker)
-    calls = worker.statistics.calls if worker.statistics.tasks else 1 + worker.phases
-    most_calls = 1 + 2 * worker.phases + (TOOL_CALLS if worker.has_tools else 0)
-    if worker.statistics.tasks:
-        most_calls = max(most_calls, math.ceil(2 * worker.statistics.calls))
+def _task(agent: PricedAgent, own_tokens: int) -> TaskEstimate:
+    past, given = agent.statistics, agent.prompt_tokens + own_tokens
+    usual = max(1, min(agent.max_tokens, round(past.output_tokens)))
+    calls = past.calls if past.tasks else 1 + agent.phases
+    most_calls = 1 + 2 * agent.phases + (TOOL_CALLS if agent.has_tools else 0)
+    if past.tasks:
+        most_calls = max(most_calls, math.ceil(2 * past.calls))
 
     def price_of(input_tokens: int, output_tokens: int) -> int | None:
-        return micros_or_none(prices.cost(worker.model, input_tokens, output_tokens))
+        return micros_or_none(prices.cost(agent.model, input_tokens, output_tokens))
 
     # Every call before the last one writes about the usual output, which the later calls are sent too.
     most_given = given * most_calls + usual * (most_calls - 1) * most_calls // 2
     return TaskEstimate(
-        worker.model,
+        agent.model,
         given,
         usual,
         low_micros=price_of(given, math.ceil(usual * SHARE_LOW)),
         expected_micros=price_of(round(given * calls), usual),
         high_micros=price_of(
-            math.ceil(most_given * INPUT_MARGIN) + INPUT_EXTRA * most_calls, worker.max_tokens * most_calls
+            math.ceil(most_given * INPUT_MARGIN) + INPUT_EXTRA * most_calls, agent.max_tokens * most_calls
         ),
-        seconds=round(worker.statistics.seconds or FIRST_SECONDS + usual / TOKENS_PER_SECOND, 1),
+        seconds=round(past.seconds or FIRST_SECONDS + usual / TOKENS_PER_SECOND, 1),
     )
-
-
-def _usual_tokens(worker: Worker) -> int:
-    return max(1, min(worker.max_tokens, round(worker.statistics.output_tokens)))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the known values."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def _seconds(row: Any) -> float | None:
+    """Return the duration; for a task with stored `seconds`, without the time that it waited for the user."""
+    worked: float | None = getattr(row, "seconds", None)
+    if worked is not None or not (row.started_at and row.finished_at):
+        return worked
+    return float((row.finished_at - row.started_at).total_seconds())
 
 
 def agent_statistics(
@@ -238,10 +226,8 @@ def agent_statistics(
     since = datetime.now(UTC) - timedelta(days=PAST_DAYS)
     by_name = {}
     for agent in agents:
-        done = [
-            *tasks.done_by(project_id, agent.id, since, PAST),
-            *turns.answered_by(project_id, agent.id, since, PAST),
-        ]
+        past = project_id, agent.id, since, PAST
+        done = [*tasks.done_by(*past), *turns.answered_by(*past)]
         done.sort(key=lambda row: row.finished_at, reverse=True)
         rows = [row for row in done[:PAST] if is_demo or (row.usage or {}).get("model") != DEMO]
         by_name[agent.name] = statistics_of(rows)
@@ -270,8 +256,8 @@ class Pricing:
         sent_request = request if len(graph) == 1 else request[:REQUEST_CHARACTERS]
         history_tokens = min(sum(message.tokens for message in history), MAX_HISTORY_TOKENS)
         shared_tokens = history_tokens + count_tokens(sent_request)
-        workers = {
-            agent.name: Worker(
+        priced_agents = {
+            agent.name: PricedAgent(
                 DEMO if self.is_demo else agent.model,
                 agent.max_tokens,
                 FRAME_TOKENS
@@ -287,8 +273,8 @@ class Pricing:
         }
         tokens = {task.id: count_tokens(task.description) for task in graph.tasks.values()}
         model = DEMO if self.is_demo else self.planner_model
-        merger = Worker(model, MERGE_TOKENS, MERGE_PROMPT_TOKENS + shared_tokens) if len(graph) > 1 else None
-        return estimate(graph, workers, tokens, merger)
+        merger = PricedAgent(model, MERGE_TOKENS, MERGE_PROMPT_TOKENS + shared_tokens) if len(graph) > 1 else None
+        return estimate(graph, priced_agents, tokens, merger)
 
     def cost_of_request(self, graph: TaskGraph, request: str) -> int:
         """Return the expected cost in micros of a plan without history, if each agent calls its model once.
@@ -303,23 +289,14 @@ class Pricing:
 @lru_cache(maxsize=1)
 def _tool_tokens() -> dict[str, int]:
     """Return the approximate tokens of each tool; models get it as a type declaration, not as a JSON schema."""
-    return {name: count_tokens(_as_type(schema)) for name, schema in SCHEMAS.items()}
-
-
-def _as_type(schema: ToolSchema) -> str:
-    head = f"// {schema.description}", f"type {schema.name} = (_: {{"
-    return "\n".join([*head, *_fields(schema.parameters), "}) => any;"])
+    tokens = {}
+    for name, schema in SCHEMAS.items():
+        head = f"// {schema.description}", f"type {schema.name} = (_: {{"
+        tokens[name] = count_tokens("\n".join([*head, *_fields(schema.parameters), "}) => any;"]))
+    return tokens
 
 
 def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
     for name, field in (schema.get("properties") or {}).items():
         yield f"{name}: {field.get('type', '')} // {field.get('description', '')}"
         yield from _fields(field)
-
-
-def _seconds(row: Any) -> float | None:
-    """Return the duration; for a task with stored `seconds`, without the time that it waited for the user."""
-    worked: float | None = getattr(row, "seconds", None)
-    if worked is not None or not (row.started_at and row.finished_at):
-        return worked
-    return float((row.finished_at - row.started_at).total_seconds())

@@ -112,14 +112,11 @@ def task_rows(workflow: Workflow, proposal: PricedPlan) -> list[WorkflowTask]:
     return [
         WorkflowTask(
             workflow_id=workflow.id,
-            id=task.id,
             project_id=workflow.project_id,
             number=number,
             agent_id=proposal.agents[task.agent],
-            agent=task.agent,
-            description=task.description,
-            depends_on=list(task.depends_on),
             estimate=asdict(proposal.estimate.tasks[task.id]),
+            **task.to_json(),
         )
         for number, task in enumerate(proposal.plan.graph.tasks.values(), 1)
     ]
@@ -141,8 +138,5 @@ def budget_approval(
         estimated_cost_high=dollars(limit),
         estimated_duration=round(sum((task.estimate or {}).get("seconds") or 0.0 for task in left), 1),
     )
-    tasks = [
-        {"id": task.id, "agent": task.agent, "description": task.description, "depends_on": task.depends_on}
-        for task in left
-    ]
+    tasks = [task.to_json() for task in TaskGraph.of(left).tasks.values()]
     return priced_approval("budget", turn, workflow, tasks, limit, details, seconds)

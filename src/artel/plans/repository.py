@@ -1,6 +1,6 @@
 """Rows of workflows, of their tasks, and of plans that were made before."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,6 @@ class WorkflowRepository(TenantRepository):
     table = workflows
 
     def add(self, workflow: Workflow) -> None:
-        """Store a workflow."""
         self._add([{name: getattr(workflow, name) for name in Workflow.__slots__}])
 
     @prepared
@@ -29,8 +28,8 @@ class WorkflowRepository(TenantRepository):
         )
 
     def get(self, workflow_id: str) -> Workflow:
-        """Return one workflow."""
-        row = self.connection.execute(self._select().where(workflows.c.id == workflow_id)).one_or_none()
+        """Return a workflow; raise WorkflowNotFound if the user has none with this id."""
+        row = self._find_one(workflows.c.id == workflow_id)
         if row is None:
             raise WorkflowNotFound("Workflow not found")
         return _workflow(row)
@@ -41,8 +40,7 @@ class WorkflowRepository(TenantRepository):
         return row is not None and row.turn_id == turn_id and not WorkflowStatus(row.status).is_terminal
 
     def of_turn(self, turn_id: str) -> Workflow | None:
-        """Return the workflow of a turn, if it has one."""
-        row = self.connection.execute(self._select().where(workflows.c.turn_id == turn_id)).one_or_none()
+        row = self._find_one(workflows.c.turn_id == turn_id)
         return _workflow(row) if row else None
 
     def begun(self, project_id: int) -> set[str]:
@@ -57,23 +55,18 @@ class WorkflowRepository(TenantRepository):
         return self._ranked(rank).where(*planned), self._count(*planned)
 
     def by_ids(self, ids: Sequence[str]) -> list[Workflow]:
-        """Return these workflows."""
-        statement = self._select().where(workflows.c.id.in_(ids))
-        return [_workflow(row) for row in self.connection.execute(statement)] if ids else []
+        return [_workflow(row) for row in self._find(workflows.c.id.in_(ids))] if ids else []
 
     def of_session(self, session_id: str) -> list[str]:
         """Return the ids of all workflows of a session."""
         statement = self._select(workflows.c.id).where(workflows.c.session_id == session_id)
         return list(self.connection.execute(statement).scalars())
 
-    def page(self, conditions: Sequence[ColumnElement[bool]], limit: int, offset: int) -> list[Workflow]:
-        """Return a page of workflows, newest first."""
-        statement = self._select().where(*conditions).order_by(workflows.c.created_at.desc(), workflows.c.id.desc())
-        return [_workflow(row) for row in self.connection.execute(statement.limit(limit).offset(offset))]
-
-    def count(self, conditions: Sequence[ColumnElement[bool]]) -> int:
-        """Return the number of workflows."""
-        return self._count(*conditions)
+    def page(self, conditions: Sequence[ColumnElement[bool]], limit: int, offset: int) -> tuple[list[Workflow], int]:
+        """Return a page of workflows, newest first, and the number of all."""
+        newest = workflows.c.created_at.desc(), workflows.c.id.desc()
+        rows = self._find(*conditions, order_by=newest, limit=limit, offset=offset)
+        return [_workflow(row) for row in rows], self._count(*conditions)
 
     def move(self, workflow_id: str, before: Iterable[WorkflowStatus], **values: Any) -> bool:
         """Change a workflow if its status is one of `before`; return whether it was."""
@@ -82,7 +75,7 @@ class WorkflowRepository(TenantRepository):
     def note_spent(self, workflow_id: str, spent_micros: int) -> None:
         """Record the cost of a workflow, unless a higher one is stored."""
         less = workflows.c.id == workflow_id, workflows.c.spent_micros < spent_micros
-        self.connection.execute(self._update({"spent_micros": spent_micros}).where(*less))
+        self._change({"spent_micros": spent_micros}, *less)
 
     def unapproved_micros(self, session_id: str) -> int:
         """Return the cost of a session's plans that the user was not asked about."""
@@ -108,19 +101,25 @@ class TaskRepository(TenantRepository):
             .limit(bindparam("most"))
         )
 
-    def add(self, planned: Sequence[WorkflowTask]) -> None:
-        """Store the tasks of a plan."""
-        self._add([_stored({name: getattr(task, name) for name in WorkflowTask.__slots__}) for task in planned])
-
-    def of(self, workflow_id: str) -> list[WorkflowTask]:
-        """Return the tasks of a workflow, in the order of the plan."""
-        return self.of_many([workflow_id])
-
     @prepared
     def _standing(cls) -> Select[Any]:  # noqa: N805
         return cls._prepare_select(tasks.c.status, tasks.c.attempts, tasks.c.parked).where(
             tasks.c.workflow_id == bindparam("workflow"), tasks.c.id == bindparam("task")
         )
+
+    def add(self, planned: Sequence[WorkflowTask]) -> None:
+        self._add([_stored({name: getattr(task, name) for name in WorkflowTask.__slots__}) for task in planned])
+
+    def of(self, *workflow_ids: str) -> list[WorkflowTask]:
+        """Return the tasks of some workflows, in the order of the plan."""
+        rows = self._find(tasks.c.workflow_id.in_(workflow_ids), order_by=[tasks.c.number])
+        return [
+            WorkflowTask(
+                **{name: getattr(row, name) for name in WorkflowTask.__slots__}
+                | {"status": TaskStatus(row.status), "parked": _parked(row)}
+            )
+            for row in rows
+        ]
 
     def standing(self, workflow_id: str, task_id: str) -> dict[str, Any]:
         """Return status, attempts and parked run of a task."""
@@ -128,11 +127,6 @@ class TaskRepository(TenantRepository):
         if row is None:
             raise WorkflowNotFound("Task not found")
         return {"status": row.status, "attempts": row.attempts, "parked": _parked(row)}
-
-    def of_many(self, workflow_ids: Collection[str]) -> list[WorkflowTask]:
-        """Return the tasks of some workflows."""
-        statement = self._select().where(tasks.c.workflow_id.in_(list(workflow_ids))).order_by(tasks.c.number)
-        return [_task(row) for row in self.connection.execute(statement)]
 
     def move(self, workflow_id: str, task_id: str, before: Iterable[TaskStatus], **values: Any) -> bool:
         """Change a task if its status is one of `before`; return whether it was."""
@@ -151,7 +145,7 @@ class TaskRepository(TenantRepository):
 
     def remove(self, workflow_id: str) -> None:
         """Remove the tasks of a workflow, whose plan is replaced."""
-        self.connection.execute(self._delete().where(tasks.c.workflow_id == workflow_id))
+        self._remove(tasks.c.workflow_id == workflow_id)
 
     def done_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
         """Return the last tasks that an agent has completed or failed, newest first."""
@@ -166,19 +160,19 @@ class PlanCacheRepository(TenantRepository):
     def get(self, project_id: int, key: str, hours: float) -> dict[str, Any] | None:
         """Return the plan for a key, unless it is too old."""
         oldest = datetime.now(UTC) - timedelta(hours=hours)
-        fresh = plan_cache.c.project_id == project_id, plan_cache.c.key == key, plan_cache.c.created_at > oldest
-        row = self.connection.execute(self._select().where(*fresh)).one_or_none()
-        plan: dict[str, Any] | None = row.plan if row else None
-        return plan
+        row = self._find_one(
+            plan_cache.c.project_id == project_id, plan_cache.c.key == key, plan_cache.c.created_at > oldest
+        )
+        return row.plan if row else None
 
     def put(self, project_id: int, key: str, plan: dict[str, Any], hours: float, most: int) -> None:
         """Store a plan; remove expired ones, and the oldest ones if there are more than `most`."""
         expired = plan_cache.c.created_at <= datetime.now(UTC) - timedelta(hours=hours)
         in_project = plan_cache.c.project_id == project_id
-        self.connection.execute(self._delete().where(in_project, expired | (plan_cache.c.key == key)))
+        self._remove(in_project, expired | (plan_cache.c.key == key))
         newest_first = self._select(plan_cache.c.key).where(in_project).order_by(plan_cache.c.created_at.desc())
         surplus = list(self.connection.execute(newest_first.offset(most - 1)).scalars())
-        self.connection.execute(self._delete().where(in_project, plan_cache.c.key.in_(surplus)))
+        self._remove(in_project, plan_cache.c.key.in_(surplus))
         entry = {"project_id": project_id, "key": key, "plan": plan, "created_at": datetime.now(UTC)}
         self._insert_unless_exists(entry)  # the same request may be planned twice at once
 
@@ -186,11 +180,6 @@ class PlanCacheRepository(TenantRepository):
 def _workflow(row: Row[Any]) -> Workflow:
     values = {name: getattr(row, name) for name in Workflow.__slots__}
     return Workflow(**values | {"status": WorkflowStatus(row.status)})
-
-
-def _task(row: Row[Any]) -> WorkflowTask:
-    values = {name: getattr(row, name) for name in WorkflowTask.__slots__}
-    return WorkflowTask(**values | {"status": TaskStatus(row.status), "parked": _parked(row)})
 
 
 def _parked(row: Row[Any]) -> ParkedRun | None:

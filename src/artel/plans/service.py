@@ -40,7 +40,6 @@ class WorkflowService:
         return Page(items=items, total=total, limit=limit, offset=offset)
 
     async def show(self, user: Principal, workflow_id: str) -> WorkflowState:
-        """Return a workflow with its tasks."""
         return _state(*await self._database.read(commands.get_workflow, user, workflow_id))
 
     async def cancel(self, user: Principal, workflow_id: str) -> WorkflowState:
@@ -79,12 +78,10 @@ def _task(task: WorkflowTask) -> WorkflowTaskState:
 
 def _shortened(state: WorkflowState) -> WorkflowState:
     """Return a workflow for a list."""
-    tasks = [
-        task.model_copy(update={"result": task.result and shorten(task.result, SHORT_CHARACTERS)})
-        for task in state.tasks
-    ]
-    texts = {
-        "request": shorten(state.request, SHORT_CHARACTERS),
-        "answer": state.answer and shorten(state.answer, SHORT_CHARACTERS),
-    }
+
+    def short(text: str | None) -> str | None:
+        return text and shorten(text, SHORT_CHARACTERS)
+
+    tasks = [task.model_copy(update={"result": short(task.result)}) for task in state.tasks]
+    texts = {"request": short(state.request), "answer": short(state.answer)}
     return state.model_copy(update={**texts, "tasks": tasks, "graph": None})

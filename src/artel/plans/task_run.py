@@ -178,7 +178,6 @@ class TaskBoard:
         return self._tasks[task_id]
 
     def change(self, task_id: str, **values: Any) -> WorkflowTask:
-        """Change a task and return it."""
         self._tasks[task_id] = replace(self._tasks[task_id], **values)
         return self._tasks[task_id]
 

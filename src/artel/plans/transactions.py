@@ -21,13 +21,14 @@ from artel.budgets.spending import Spent
 from artel.contract.events import EventData, TaskProgress
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
+from artel.contract.project_settings import EffectiveSettings
 from artel.db.hints import MemoriesChanged, TurnParked, WorkWaiting
 from artel.db.tx import Tx
 from artel.errors import WorkflowNotFound
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
 from artel.plans.plan import OPEN, OPEN_TASKS, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
-from artel.plans.pricing import PlanEstimate, PlanLimits
+from artel.plans.pricing import PlanEstimate
 from artel.plans.proposal import PricedPlan, plan_approval, plan_created, plan_request, task_rows
 from artel.plans.repository import PlanCacheRepository, TaskRepository, WorkflowRepository
 from artel.projects.transactions import get_project, project_settings
@@ -53,7 +54,7 @@ class PlanContext:
     tasks: list[WorkflowTask]
     messages: list[StoredMessage]
     agents: list[Agent]
-    limits: PlanLimits
+    settings: EffectiveSettings
     decision: Approval | None  # the last approval of the plan or its budget, whatever its status
     revisions: int  # how often the user was shown a plan in this turn
     unapproved_micros: int  # cost of the session's plans that the user was not asked about
@@ -91,7 +92,7 @@ def begin(tx: Tx, turn: Turn, history: int, default_user_micros: int | None = No
         tasks=TaskRepository(tx).of(workflow.id),
         messages=started.messages,
         agents=list(get_project(tx.connection, tx.principal, turn.project_id).team),
-        limits=PlanLimits.of(project_settings(tx.connection, tx.principal, turn.project_id)),
+        settings=project_settings(tx.connection, tx.principal, turn.project_id),
         decision=next((approval for approval in reversed(approvals) if approval.kind != "tool"), None),
         revisions=sum(approval.kind == "plan" for approval in approvals),
         unapproved_micros=rows.unapproved_micros(turn.session_id),
