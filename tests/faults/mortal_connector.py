@@ -11,7 +11,8 @@ from typing import Any
 from artel import kill_points
 from artel.cli import main as command_line
 from artel.connector import service as serving
-from artel.connector.journal import Journal, JournalEntry
+from artel.connector.journal import Journal
+from artel.contract.connector import Call, CallResult
 
 POINTS = ("making", "temporary", "before_started", "started", "renamed", "before_done", "done", "call.answer")
 
@@ -25,19 +26,20 @@ def passed(name: str) -> None:
 class MortalJournal(Journal):
     """A journal with kill points before and after each record."""
 
-    def record_temporary(self, entry: JournalEntry, temporary: str) -> None:
-        super().record_temporary(entry, temporary)
+    def record_temporary(self, *change: Any) -> None:
+        super().record_temporary(*change)
         passed("making")
 
-    def record_start(self, entry: JournalEntry, temporary: str | None = None) -> None:
+    def record_start(self, *change: Any) -> None:
         passed("before_started")
-        super().record_start(entry, temporary)
+        super().record_start(*change)
         passed("started")
 
-    def record_result(self, call_id: str, result: dict[str, Any]) -> None:
+    def record_result(self, call: Call, result: CallResult) -> CallResult:
         passed("before_done")
-        super().record_result(call_id, result)
+        recorded = super().record_result(call, result)
         passed("done")
+        return recorded
 
 
 def before(point: str, function: Callable[..., Any]) -> Callable[..., Any]:

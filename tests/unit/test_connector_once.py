@@ -3,7 +3,8 @@
 import hashlib
 import json
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,11 @@ from artel.connector.decisions import Decider
 from artel.connector.errors import CallRefused, Deadline
 from artel.connector.file_writer import FileWriter
 from artel.connector.grants import Grants
-from artel.connector.journal import KEPT_SECONDS, IdempotentCalls, Journal, JournalEntry
+from artel.connector.journal import KEPT_SECONDS, MAX_BYTES, Journal
 from artel.connector.rules import Rules
 from artel.connector.state_folder import StateFolder
 from artel.connector.undo_store import UndoStore
-from artel.contract.connector import CallResult, WriteCall
+from artel.contract.connector import Call, CallResult, WriteCall
 from artel.paths.beneath import Beneath, Written
 from tests.depth import by_depth
 
@@ -46,19 +47,20 @@ class CrashPoint:
 class CrashingJournal(Journal):
     crash: CrashPoint
 
-    def record_temporary(self, entry: JournalEntry, temporary: str) -> None:
-        super().record_temporary(entry, temporary)
+    def record_temporary(self, *change: Any) -> None:
+        super().record_temporary(*change)
         self.crash.reached("made")
 
-    def record_start(self, entry: JournalEntry, temporary: str | None = None) -> None:
+    def record_start(self, *change: Any) -> None:
         self.crash.reached("before_started")
-        super().record_start(entry, temporary)
+        super().record_start(*change)
         self.crash.reached("started")
 
-    def record_result(self, call_id: str, result: dict[str, Any]) -> None:
+    def record_result(self, call: Call, result: CallResult) -> CallResult:
         self.crash.reached("before_done")
-        super().record_result(call_id, result)
+        recorded = super().record_result(call, result)
         self.crash.reached("done")
+        return recorded
 
 
 class CountedFiles(Beneath):
@@ -80,14 +82,14 @@ class Process:
         state = StateFolder(folder / "state", "c", "s", 1, folder / "work")
         files = self._stack.enter_context(CountedFiles(folder / "work"))
         files.crash, files.written = crash, written
-        journal = CrashingJournal(folder / "state" / "journal.jsonl")
+        journal = CrashingJournal(folder / "state" / "journal.jsonl", files)
         journal.crash = crash
         self._stack.callback(journal.close)
-        calls, grants = IdempotentCalls(files, journal), Grants(folder / "state" / "grants.json")
-        calls.remove_temporary_files()
+        grants = Grants(folder / "state" / "grants.json")
+        journal.remove_temporary_files()
         decider = Decider("yes", grants, lambda _: None, lambda _: None)
         undo_store = UndoStore(folder / "state" / "undo")
-        self._writer = FileWriter(state, files, Rules(files), decider, grants, calls, undo_store)
+        self._writer = FileWriter(state, files, Rules(files), decider, grants, journal, undo_store)
 
     def write(self, call: WriteCall) -> CallResult:
         try:
@@ -164,104 +166,133 @@ AtMostOnce.TestCase.settings = settings(max_examples=by_depth(50, 200), stateful
 test_call_writes_at_most_once = AtMostOnce.TestCase
 
 
-def entry(number: int) -> JournalEntry:
-    return JournalEntry(f"id-{number}", "what", "path", hashlib.sha256(b"x").hexdigest())
+DONE = CallResult(success=True)
+
+
+def a_call(number: int) -> WriteCall:
+    return WriteCall(call_id=f"id-{number}", user_id=1, timeout_ms=1000, path="path", content="x")
+
+
+class Record:
+    """A journal in a folder, and the files whose changes it records."""
+
+    def __init__(self, folder: Path) -> None:
+        self.work, self.path = folder / "work", folder / "journal"
+        self.work.mkdir(exist_ok=True)
+        self.now = 1000.0
+
+    @contextmanager
+    def open(self, max_bytes: int = MAX_BYTES) -> Iterator[Journal]:
+        with Beneath(self.work) as files:
+            journal = Journal(self.path, files, lambda: self.now, max_bytes)
+            yield journal
+            journal.close()
+
+
+def start(journal: Journal, number: int, temporary: str | None = None) -> None:
+    sha256 = hashlib.sha256(b"x").hexdigest()
+    if temporary is not None:
+        journal.record_temporary(a_call(number), sha256, ("path",), temporary)
+    journal.record_start(a_call(number), sha256, ("path",), temporary)
+
+
+def is_known(journal: Journal, number: int) -> bool:
+    """Return whether a call was started before; then it is not carried out again."""
+    try:
+        return journal.find_result(a_call(number)) is not None
+    except CallRefused as refused:
+        return refused.code == "unknown"
 
 
 def test_journal_drops_entries_after_a_day_and_not_before(tmp_path: Path) -> None:
-    now = 1000.0
-    journal = Journal(tmp_path / "journal", lambda: now)
-    journal.record_start(entry(1))
-    journal.record_result("id-1", {"success": True})
-    now += KEPT_SECONDS - 1
-    journal.record_start(entry(2))
-    journal.close()
+    record = Record(tmp_path)
+    with record.open() as journal:
+        start(journal, 1)
+        journal.record_result(a_call(1), DONE)
+        record.now += KEPT_SECONDS - 1
+        start(journal, 2)
 
-    before_expiry = Journal(tmp_path / "journal", lambda: now)
-    assert before_expiry.find("id-1") is not None
-    before_expiry.close()
-    now += 2
-    later = Journal(tmp_path / "journal", lambda: now)
-
-    assert later.find("id-1") is None
-    assert later.find("id-2") is not None
-    assert later.find("id-3") is None
-    later.close()
+    with record.open() as before_expiry:
+        assert is_known(before_expiry, 1)
+    record.now += 2
+    with record.open() as later:
+        assert not is_known(later, 1)
+        assert is_known(later, 2)
+        assert not is_known(later, 3)
 
 
 def test_journal_is_bounded_and_keeps_the_newest_entries(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal", max_bytes=100_000)
-    for number in range(3000):
-        journal.record_start(entry(number))
-        journal.record_result(f"id-{number}", {"success": True, "output": "x" * 200})
-        assert (tmp_path / "journal").stat().st_size < 120_000
+    record = Record(tmp_path)
+    large = CallResult.model_validate({"success": True, "output": "x" * 200})
+    with record.open(max_bytes=100_000) as journal:
+        for number in range(3000):
+            start(journal, number)
+            journal.record_result(a_call(number), large)
+            assert record.path.stat().st_size < 120_000
 
-    assert journal.find("id-0") is None
-    assert journal.find("id-2999") is not None
-    journal.close()
+        assert not is_known(journal, 0)
+        assert is_known(journal, 2999)
 
 
 @given(st.integers(0, 2000), st.binary(max_size=40))
 def test_damaged_journal_is_read_as_far_as_possible(cut: int, garbage: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "journal")
-        journal = Journal(path)
-        for number in range(5):
-            journal.record_start(entry(number))
-            journal.record_result(f"id-{number}", {"success": True, "n": number})
-        journal.close()
-        whole = path.read_bytes()
-        path.write_bytes(whole[:cut] + garbage)
+        record = Record(Path(folder))
+        with record.open() as journal:
+            for number in range(5):
+                start(journal, number)
+                journal.record_result(a_call(number), CallResult.model_validate({"success": True, "n": number}))
+        whole = record.path.read_bytes()
+        record.path.write_bytes(whole[:cut] + garbage)
 
-        again = Journal(path)
-        again.record_start(entry(9))
-        again.close()
-        last = Journal(path)
-
-        for number in range(5):
-            found = last.find(f"id-{number}")
-            done = whole.find(json.dumps({"success": True, "n": number}).encode())
-            if done >= 0 and cut > done + 60:
-                assert found is not None
-                assert found.result == {"success": True, "n": number}
-        assert last.find("id-9") is not None
-        last.close()
+        with record.open() as again:
+            start(again, 9)
+        with record.open() as last:
+            for number in range(5):
+                done = whole.find(json.dumps({"success": True, "n": number}).encode())
+                if done >= 0 and cut > done + 60:
+                    found = last.find_result(a_call(number))
+                    assert found is not None
+                    assert found.more == {"n": number}
+            assert is_known(last, 9)
 
 
-def test_temporary_files_are_listed_until_the_call_is_done(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal")
-    journal.record_temporary(entry(1), "a/.artel-1.tmp")
-    journal.record_temporary(entry(2), "a/.artel-2.tmp")
-    journal.record_start(entry(2), "a/.artel-2.tmp")
-    journal.record_temporary(entry(3), "a/.artel-3.tmp")
-    journal.record_start(entry(3), "a/.artel-3.tmp")
-    journal.record_result("id-3", {"success": True})
-    journal.close()
+def test_temporary_files_are_removed_unless_the_call_is_done(tmp_path: Path) -> None:
+    record, names = Record(tmp_path), [f".artel-{number}.tmp" for number in (1, 2, 3)]
+    with record.open() as journal:
+        journal.record_temporary(a_call(1), "", ("path",), names[0])
+        start(journal, 2, names[1])
+        start(journal, 3, names[2])
+        journal.record_result(a_call(3), DONE)
+    for name in names:
+        (record.work / name).write_text("x")
 
-    again = Journal(tmp_path / "journal")
+    with record.open() as again:
+        again.remove_temporary_files()
 
-    assert again.temporary_files() == ["a/.artel-1.tmp", "a/.artel-2.tmp"]
-    assert again.find("id-1") is None
-    again.forget_temporary_files()
-    assert again.temporary_files() == []
-    assert again.find("id-2") is not None
-    again.close()
+    assert [path.name for path in record.work.iterdir()] == [names[2]]
+    for name in names[:2]:
+        (record.work / name).write_text("the user's own file, with the name of one that was removed")
+    with record.open() as last:
+        last.remove_temporary_files()
+        assert not is_known(last, 1)
+        assert is_known(last, 2)
+    assert len(list(record.work.iterdir())) == 3
 
 
 def test_journal_raises_if_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
-    journal = Journal(tmp_path / "journal")
-    write = os.write
-    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: len(data) // 2]))
-    with pytest.raises(OSError, match="No space"):
-        journal.record_start(entry(1))
-    monkeypatch.undo()
+    record = Record(tmp_path)
+    with record.open() as journal:
+        write = os.write
+        monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: len(data) // 2]))
+        with pytest.raises(OSError, match="No space"):
+            start(journal, 1)
+        monkeypatch.undo()
 
-    assert journal.find("id-1") is None
-    journal.record_start(entry(2))
-    journal.close()
-    again = Journal(tmp_path / "journal")
-    assert again.find("id-1") is None
-    assert again.find("id-2") is not None
-    again.close()
+        assert not is_known(journal, 1)
+        start(journal, 2)
+    with record.open() as again:
+        assert not is_known(again, 1)
+        assert is_known(again, 2)

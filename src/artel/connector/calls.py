@@ -21,6 +21,7 @@ from artel.contract.connector import (
     ANSWERS,
     CALLS,
     MAX_FRAME_BYTES,
+    MUTATING_METHODS,
     Call,
     CallResult,
     Decided,
@@ -32,8 +33,6 @@ from artel.paths.errors import PathError
 
 AT_ONCE = 8
 MAX_WAITING = 64
-WRITING = ("workspace/write", "workspace/edit", "workspace/delete", "workspace/undo")
-MUTATING = frozenset({*WRITING, "workspace/run"})
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, BUSY = -32700, -32600, -32601, -32602, -32603, -32000
 
 Message = dict[str, Any]
@@ -115,7 +114,7 @@ class Calls:
         done, _ = await asyncio.wait([asyncio.wrap_future(work)], timeout=deadline.left)
         if done:
             result = work.result()
-        elif work.cancel() or method not in MUTATING:
+        elif work.cancel() or method not in MUTATING_METHODS:
             result = _refused(TooLate())
         else:
             result = _refused(CallRefused("unknown", "The call is still running. Retry with the same id."))

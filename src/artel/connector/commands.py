@@ -16,7 +16,7 @@ from typing import cast
 from artel.connector.decisions import Decider, ProposedAction, Subject
 from artel.connector.errors import CallRefused, Deadline
 from artel.connector.grants import Grant, Grants
-from artel.connector.journal import IdempotentCalls
+from artel.connector.journal import Journal
 from artel.connector.state_folder import StateFolder
 from artel.contract.connector import CallResult, RunCall
 from artel.errors import ConfigurationInvalid
@@ -92,14 +92,14 @@ class Commands:
         files: Beneath,
         decider: Decider,
         grants: Grants,
-        calls: IdempotentCalls,
+        journal: Journal,
     ) -> None:
         self._commands = {command.name: command for command in commands}
         self._state = state
         self._files = files
         self._decider = decider
         self._grants = grants
-        self._calls = calls
+        self._journal = journal
         self._free = threading.BoundedSemaphore(MAX_AT_ONCE)
         self._running: set[int] = set()
         if len(commands) > MAX_COMMANDS or len(self._commands) < len(commands):
@@ -115,7 +115,7 @@ class Commands:
             raise CallRefused("failed", f"{MAX_AT_ONCE} commands are running already. Wait until one has ended.")
         try:
             with self._state.change_lock():
-                earlier = self._calls.find_result(call)
+                earlier = self._journal.find_result(call)
                 if earlier is not None:
                     return earlier
                 sha256 = hashlib.sha256(command.line.encode()).hexdigest()
@@ -125,10 +125,10 @@ class Commands:
                 self._decider.decide(proposal, call.approval)
                 self._files.stat(".")  # raises if the folder was moved
                 deadline.require()
-                self._calls.record_start(call)
+                self._journal.record_start(call)
             result = self._result(command, deadline)
             with self._state.change_lock():
-                return self._calls.record_result(call, result)
+                return self._journal.record_result(call, result)
         finally:
             self._free.release()
 

@@ -8,7 +8,7 @@ from artel.connector.decisions import Decider, ProposedAction, Subject
 from artel.connector.diffs import diff
 from artel.connector.errors import CallRefused, Deadline
 from artel.connector.grants import Grant, Grants, glob_for
-from artel.connector.journal import IdempotentCalls
+from artel.connector.journal import Journal
 from artel.connector.rules import Rules, WriteRule
 from artel.connector.state_folder import StateFolder
 from artel.connector.undo import Undo
@@ -56,7 +56,7 @@ class FileWriter:
         rules: Rules,
         decider: Decider,
         grants: Grants,
-        calls: IdempotentCalls,
+        journal: Journal,
         undo_store: UndoStore,
     ) -> None:
         self._state = state
@@ -64,13 +64,13 @@ class FileWriter:
         self._rules = rules
         self._decider = decider
         self._grants = grants
-        self._calls = calls
+        self._journal = journal
         self._undo_store = undo_store
 
     def carry_out(self, call: WriteCall | EditCall | DeleteCall | UndoCall, deadline: Deadline) -> CallResult:
         """Carry out a call at most once: a repeated one gets the same result again."""
         with self._state.change_lock():
-            earlier = self._calls.find_result(call)
+            earlier = self._journal.find_result(call)
             if earlier is not None:
                 return earlier
             self._decider.require_not_read_only()
@@ -120,13 +120,13 @@ class FileWriter:
         def before_delete(parts: Parts) -> None:
             deadline.require()
             self._record_change(call, parts, old, "")
-            self._calls.record_start(call, "", parts)
+            self._journal.record_start(call, "", parts)
 
         def act() -> CallResult:
             self._files.delete(call.path, rule.again, if_match=old.sha256 or None, before_delete=before_delete)
             return CallResult(success=True)
 
-        return self._calls.carry_out(call, act)
+        return self._journal.carry_out(call, act)
 
     def _undo(self, call: UndoCall, deadline: Deadline) -> CallResult:
         """Undo the changes of a turn."""
@@ -136,7 +136,7 @@ class FileWriter:
         if changes:
             self._decider.confirm(_undo_proposal(call, changes))
         deadline.require()
-        self._calls.record_start(call)
+        self._journal.record_start(call)
         undone = undo.carry_out(changes)
         files = [{"path": file.path, "turn_id": file.turn, "outcome": file.outcome} for file in undone]
         failed = [file.text for file in undone if file.outcome not in ("restored", "removed")]
@@ -145,7 +145,7 @@ class FileWriter:
             outcome |= {"error": "There is nothing to undo", "code": "file_not_found"}
         elif failed:
             outcome |= {"error": "; ".join(failed), "code": "file_changed"}
-        return self._calls.record_result(call, CallResult(**outcome))
+        return self._journal.record_result(call, CallResult(**outcome))
 
     def _replace(
         self,
@@ -176,7 +176,7 @@ class FileWriter:
         def before_replace(parts: Parts, temporary: str) -> None:
             deadline.require()
             self._record_change(call, parts, old, sha256)
-            self._calls.record_start(call, sha256, parts, temporary)
+            self._journal.record_start(call, sha256, parts, temporary)
 
         def act() -> CallResult:
             written = self._files.write(
@@ -185,7 +185,7 @@ class FileWriter:
                 rule.again,
                 create_dirs=create_dirs,
                 if_match=old.sha256,
-                before_temporary=partial(self._calls.record_temporary, call, sha256),
+                before_temporary=partial(self._journal.record_temporary, call, sha256),
                 before_replace=before_replace,
             )
             return CallResult(
@@ -196,12 +196,12 @@ class FileWriter:
                 is_new=written.is_new,
             )
 
-        return self._calls.carry_out(call, act)
+        return self._journal.carry_out(call, act)
 
     def _unchanged(self, call: WriteCall | EditCall, sha256: str, rule: WriteRule) -> CallResult:
         """Record and return that the file already has this content, without asking the user."""
         entry = self._files.stat(call.path, rule.again)
-        self._calls.record_start(call, sha256, rule.names[-1])
+        self._journal.record_start(call, sha256, rule.names[-1])
         result = CallResult(
             success=True,
             size=entry.size,
@@ -210,7 +210,7 @@ class FileWriter:
             is_new=False,
             unchanged=True,
         )
-        return self._calls.record_result(call, result)
+        return self._journal.record_result(call, result)
 
     def _decide(self, call: WriteCall | EditCall | DeleteCall, proposal: ProposedAction, *, must_confirm: bool) -> None:
         """Decide a change; raise FileChanged if the file differs from what the user was shown, wherever that was."""

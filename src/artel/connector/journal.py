@@ -46,10 +46,16 @@ class JournalEntry:
 
 
 class Journal:
-    """The calls of the last 24 hours, at most `max_bytes`; written by one process."""
+    """The calls of the last 24 hours, at most `max_bytes`; written by one process.
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time, max_bytes: int = MAX_BYTES) -> None:
+    The caller holds the state folder's change lock.
+    """
+
+    def __init__(
+        self, path: Path, files: Beneath, clock: Callable[[], float] = time.time, max_bytes: int = MAX_BYTES
+    ) -> None:
         self._path = path
+        self._files = files
         self._clock = clock
         self._max_bytes = max_bytes
         self._entries: dict[str, JournalEntry] = {}
@@ -65,37 +71,76 @@ class Journal:
     def close(self) -> None:
         os.close(self._file)
 
-    def find(self, call_id: str) -> JournalEntry | None:
-        """Return a call that was started before."""
-        entry = self._entries.get(call_id)
-        return entry if entry is not None and entry.is_started else None
-
-    def record_temporary(self, entry: JournalEntry, temporary: str) -> None:
-        """Record a temporary file before it is created; after a crash the next start removes it."""
-        self._append(replace(entry, temporary=temporary, at=self._clock()))
-
-    def record_start(self, entry: JournalEntry, temporary: str | None = None) -> None:
-        """Record that a call is about to change something, and flush it to disk."""
-        self._append(replace(entry, temporary=temporary, is_started=True, at=self._clock()))
-        os.fsync(self._file)
-
-    def record_result(self, call_id: str, result: dict[str, Any]) -> None:
-        """Record the result of a call, so that a repeated call gets the same answer."""
-        self._append(replace(self._entries[call_id], result=result, temporary=None))
-        os.fsync(self._file)
-        if self._size > self._max_bytes:
-            self._rewrite()
-
-    def temporary_files(self) -> list[str]:
-        """Return the temporary files that may still exist."""
-        return [entry.temporary for entry in self._entries.values() if entry.temporary and entry.result is None]
-
-    def forget_temporary_files(self) -> None:
-        """Record that there are no temporary files; delete calls that were never started."""
+    def remove_temporary_files(self) -> None:
+        """Remove temporary files that a killed connector left behind, and calls that were never started."""
+        for entry in self._entries.values():
+            if entry.temporary and entry.result is None:
+                with suppress(PathError):
+                    self._files.delete(entry.temporary)
         self._entries = {
             call_id: replace(entry, temporary=None) for call_id, entry in self._entries.items() if entry.is_started
         }
         self._rewrite()
+
+    def find_result(self, call: Call) -> CallResult | None:
+        """Return the result of a call that was carried out before; None if it was never started.
+
+        Raise CallRefused with code `unknown` if it was started and its outcome can't be determined.
+        """
+        entry = self._entries.get(call.call_id)
+        if entry is None or not entry.is_started:
+            return None
+        if entry.what != fingerprint(call):
+            raise CallRefused("failed", "The id of this call was already used for another call")
+        if entry.result is not None:
+            return CallResult(**entry.result)
+        about: dict[str, Any] = {}
+        try:
+            sha256 = self._files.read(entry.path).sha256
+            found = self._files.stat(entry.path)
+            about = {"size": found.size, "timestamp": found.modified.isoformat()}
+        except FileMissing:
+            sha256 = ""
+        except PathError:
+            sha256 = None
+        if entry.sha256 is None or entry.sha256 != sha256:
+            raise CallRefused("unknown", "It is unknown whether this was done before. Check, then decide.")
+        return self.record_result(call, CallResult(success=True, sha256=sha256, **about))
+
+    def record_temporary(self, call: Call, sha256: str, parts: Parts, temporary: str) -> None:
+        """Record the temporary file of a change before it is created; after a crash the next start removes it."""
+        self._append(self._entry(call, sha256, parts, temporary))
+
+    def record_start(
+        self, call: Call, sha256: str | None = None, parts: Parts = (), temporary: str | None = None
+    ) -> None:
+        """Record that a change is made now, and flush it to disk; `sha256` is the hash of the file after it."""
+        self._append(replace(self._entry(call, sha256, parts, temporary), is_started=True))
+        os.fsync(self._file)
+
+    def record_result(self, call: Call, result: CallResult) -> CallResult:
+        """Record and return the result of a call; a full disk is ignored, since the change was made anyway."""
+        about = result.model_dump(mode="json", exclude_none=True)
+        with suppress(OSError):
+            self._append(replace(self._entries[call.call_id], result=about, temporary=None))
+            os.fsync(self._file)
+            if self._size > self._max_bytes:
+                self._rewrite()
+        return result
+
+    def carry_out(self, call: Call, act: Callable[[], CallResult]) -> CallResult:
+        """Run `act` and record its result, also a failure after the start was recorded."""
+        try:
+            return self.record_result(call, act())
+        except PathError as error:
+            entry = self._entries.get(call.call_id)
+            if entry is not None and entry.is_started:
+                self.record_result(call, failed(error))
+            raise
+
+    def _entry(self, call: Call, sha256: str | None, parts: Parts, temporary: str | None) -> JournalEntry:
+        beside = temporary and "/".join((*parts[:-1], temporary))
+        return JournalEntry(call.call_id, fingerprint(call), "/".join(parts), sha256, beside, at=self._clock())
 
     def _append(self, entry: JournalEntry) -> None:
         line = _line(entry)
@@ -143,76 +188,3 @@ def fingerprint(call: Call) -> str:
 def failed(error: PathError) -> CallResult:
     """Return the result of a call that failed with an error of a path."""
     return CallResult.model_validate({"success": False, "error": error.message, "code": error.code})
-
-
-class IdempotentCalls:
-    """Looks up and records calls in the journal; the caller holds the state folder's change lock."""
-
-    def __init__(self, files: Beneath, journal: Journal) -> None:
-        self._files = files
-        self._journal = journal
-
-    def remove_temporary_files(self) -> None:
-        """Remove temporary files that a killed connector left behind."""
-        for path in self._journal.temporary_files():
-            with suppress(PathError):
-                self._files.delete(path)
-        self._journal.forget_temporary_files()
-
-    def find_result(self, call: Call) -> CallResult | None:
-        """Return the result of a call that was carried out before; None if it was never started.
-
-        Raise CallRefused with code `unknown` if it was started and its outcome can't be determined.
-        """
-        entry = self._journal.find(call.call_id)
-        if entry is None:
-            return None
-        if entry.what != fingerprint(call):
-            raise CallRefused("failed", "The id of this call was already used for another call")
-        if entry.result is not None:
-            return CallResult(**entry.result)
-        about: dict[str, Any] = {}
-        try:
-            sha256 = self._files.read(entry.path).sha256
-            found = self._files.stat(entry.path)
-            about = {"size": found.size, "timestamp": found.modified.isoformat()}
-        except FileMissing:
-            sha256 = ""
-        except PathError:
-            sha256 = None
-        if entry.sha256 is None or entry.sha256 != sha256:
-            raise CallRefused("unknown", "It is unknown whether this was done before. Check, then decide.")
-        return self.record_result(call, CallResult(success=True, sha256=sha256, **about))
-
-    def record_temporary(self, call: Call, sha256: str, parts: Parts, temporary: str) -> None:
-        """Record the temporary file of a change before it is created."""
-        self._journal.record_temporary(_entry(call, sha256, parts), _beside(parts, temporary))
-
-    def record_start(
-        self, call: Call, sha256: str | None = None, parts: Parts = (), temporary: str | None = None
-    ) -> None:
-        """Record that a change is made now; `sha256` is the hash of the file after it."""
-        self._journal.record_start(_entry(call, sha256, parts), temporary and _beside(parts, temporary))
-
-    def record_result(self, call: Call, result: CallResult) -> CallResult:
-        """Record and return the result of a call; a full disk is ignored, since the change was made anyway."""
-        with suppress(OSError):
-            self._journal.record_result(call.call_id, result.model_dump(mode="json", exclude_none=True))
-        return result
-
-    def carry_out(self, call: Call, act: Callable[[], CallResult]) -> CallResult:
-        """Run `act` and record its result, also a failure."""
-        try:
-            return self.record_result(call, act())
-        except PathError as error:
-            if self._journal.find(call.call_id):
-                self.record_result(call, failed(error))
-            raise
-
-
-def _entry(call: Call, sha256: str | None, parts: Parts) -> JournalEntry:
-    return JournalEntry(call.call_id, fingerprint(call), "/".join(parts), sha256)
-
-
-def _beside(parts: Parts, name: str) -> str:
-    return "/".join((*parts[:-1], name))

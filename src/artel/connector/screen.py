@@ -28,20 +28,9 @@ class Report:
 class Screen(Protocol):
     """Shows calls and asks questions; all methods are called in the event loop's thread."""
 
-    def begin(self, take: TakeAnswer) -> None:
-        """Start to listen for answers."""
-
-    def say(self, sentence: str) -> None:
-        """Show a message about the connection."""
-
-    def show(self, report: Report) -> None:
-        """Show a call."""
-
-    def ask(self, question: OpenQuestion) -> None:
-        """Ask the user."""
-
-    def settle(self, question: OpenQuestion) -> None:
-        """Stop asking: the question was answered elsewhere or has expired."""
-
-    def end(self) -> None:
-        """Restore the terminal."""
+    def begin(self, take: TakeAnswer) -> None: ...  # start to listen for answers
+    def say(self, sentence: str) -> None: ...  # show a message about the connection
+    def show(self, report: Report) -> None: ...  # show a call
+    def ask(self, question: OpenQuestion) -> None: ...  # ask the user
+    def settle(self, question: OpenQuestion) -> None: ...  # stop asking: answered elsewhere, or expired
+    def end(self) -> None: ...  # restore the terminal

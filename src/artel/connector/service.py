@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from artel.connector.audit_log import AuditLog
-from artel.connector.calls import WRITING, Calls
+from artel.connector.calls import Calls
 from artel.connector.commands import Commands, NamedCommand
 from artel.connector.connector import Connector
 from artel.connector.decisions import EXPIRE_SECONDS, Decider, Mode, OpenQuestion, UserAnswer
@@ -19,12 +19,21 @@ from artel.connector.file_reader import FileReader
 from artel.connector.file_search import FileSearcher
 from artel.connector.file_writer import FileWriter
 from artel.connector.grants import Grants
-from artel.connector.journal import IdempotentCalls, Journal
+from artel.connector.journal import Journal
 from artel.connector.rules import Rules
 from artel.connector.screen import Screen
 from artel.connector.state_folder import LEAVE_SIGNAL, STDIN_VARIABLE, StateFolder, parent_pid
 from artel.connector.undo_store import UndoStore
-from artel.contract.connector import CALLS, GUIDANCE, MAX_COMMAND_CHARACTERS, PROTOCOL, CallResult, Decided, Hello
+from artel.contract.connector import (
+    CALLS,
+    GUIDANCE,
+    MAX_COMMAND_CHARACTERS,
+    PROTOCOL,
+    WRITING_METHODS,
+    CallResult,
+    Decided,
+    Hello,
+)
 from artel.paths.beneath import Beneath
 from artel.paths.errors import PathError
 
@@ -86,11 +95,10 @@ class _Service:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._screen = screen
-        journal = Journal(state.path / "journal.jsonl")
+        journal = Journal(state.path / "journal.jsonl", files)
         stack.callback(journal.close)
-        idempotent_calls = IdempotentCalls(files, journal)
         with state.change_lock():
-            idempotent_calls.remove_temporary_files()
+            journal.remove_temporary_files()
         rules, grants = Rules(files), Grants(state.path / "grants.json")
         self._decider = Decider(
             options.mode,
@@ -98,17 +106,17 @@ class _Service:
             show_question=lambda question: self._loop.call_soon_threadsafe(self._ask, question),
             hide_question=lambda question: self._loop.call_soon_threadsafe(screen.settle, question),
         )
-        commands = Commands(list(options.commands), state, files, self._decider, grants, idempotent_calls)
+        commands = Commands(list(options.commands), state, files, self._decider, grants, journal)
         undo_store = UndoStore(state.path / "undo")
         reader, searcher = FileReader(files, rules), FileSearcher(files, rules)
-        writer = FileWriter(state, files, rules, self._decider, grants, idempotent_calls, undo_store)
+        writer = FileWriter(state, files, rules, self._decider, grants, journal, undo_store)
         methods: dict[str, Callable[[Any, Deadline], CallResult]] = {
             "workspace/read": reader.read,
             "workspace/stat": reader.stat,
             "workspace/list": reader.list,
             "workspace/search": searcher.search,
             "workspace/run": commands.run,
-            **dict.fromkeys(WRITING, writer.carry_out),
+            **dict.fromkeys(WRITING_METHODS, writer.carry_out),
         }
         audit = AuditLog(state.path / "audit.jsonl")
         calls = Calls(options.user_id, methods, audit, screen.show, self._decider.settle)

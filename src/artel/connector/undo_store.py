@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -109,15 +110,20 @@ class UndoStore:
         self._seen = about.st_ino, about.st_size
 
     def _refresh(self) -> None:
+        """Read the list again if another process has written it."""
         try:
             about = self._list.stat()
         except FileNotFoundError:
             self._changes, self._seen = {}, None
             return
-        if self._seen != (about.st_ino, about.st_size):
-            found = map(_change, self._list.read_bytes().split(b"\n"))
-            self._changes = {change.number: change for change in found if change is not None}
-            self._seen = about.st_ino, about.st_size
+        if self._seen == (about.st_ino, about.st_size):
+            return
+        self._changes, self._seen = {}, (about.st_ino, about.st_size)
+        for line in self._list.read_bytes().split(b"\n"):
+            with suppress(ValueError, TypeError, KeyError):  # a crash cut the line off
+                fields = json.loads(line)
+                change = Change(**(fields | {"after": tuple(fields["after"])}))
+                self._changes[change.number] = change
 
     def _evict(self) -> None:
         """Delete changes that are too old or over the size limit, the oldest first, and unreferenced contents."""
@@ -137,11 +143,3 @@ class UndoStore:
         for file in self._folder.iterdir():
             if file.name not in needed:
                 file.unlink(missing_ok=True)
-
-
-def _change(line: bytes) -> Change | None:
-    try:
-        fields = json.loads(line)
-        return Change(**(fields | {"after": tuple(fields["after"])}))
-    except (ValueError, TypeError, KeyError):
-        return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection
-from artel.connector_gateway.repository import register_connector, renew_connector, unregister_connector
+from artel.connector_gateway.repository import ConnectorRepository, register_connector
 from artel.contract.connector import CLOSE_LOGIN_OVER, CLOSE_REFUSED, CLOSE_TAKEN_OVER, PING_SECONDS
 from artel.contract.events import ConnectorOffline, ConnectorOnline, EventData
 from artel.db.engine import Database
@@ -123,7 +123,8 @@ class ConnectorConnections:
                     return CloseReason(CLOSE_LOGIN_OVER, failure.detail)
                 log.warning("connector_not_renewed", reason=failure.detail)
             try:
-                if not await self._database.of(connection.principal).run(renew_connector, project_id, connection_id):
+                rows = self._database.of(connection.principal)
+                if not await rows.run(lambda tx: ConnectorRepository(tx).renew(project_id, connection_id)):
                     return TAKEN_OVER
             except ProjectNotFound:
                 return PROJECT_GONE
@@ -145,7 +146,7 @@ class ConnectorConnections:
             del self._connections[project_id]
         try:
             was_online = await self._database.of(connection.principal).run(
-                unregister_connector, project_id, connection.connection_id
+                lambda tx: ConnectorRepository(tx).remove(project_id, connection.connection_id)
             )
         except ArtelError as failure:
             log.warning("connector_not_removed", reason=failure.detail)

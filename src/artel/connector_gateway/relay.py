@@ -18,7 +18,7 @@ from artel.connector_gateway.connection import ConnectorLost, NotSent, rejection
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.relay_calls import RelayCall, RelayCallRepository, find_calls
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import ANSWERED, ANSWERS, CALLS, Call, CallResult, Decided
+from artel.contract.connector import ANSWERED, ANSWERS, CALLS, MUTATING_METHODS, Call, CallResult, Decided
 from artel.db.engine import Database
 from artel.db.hints import QuestionOver
 from artel.errors import ArtelError, DatabaseUnavailable
@@ -32,10 +32,6 @@ RECONNECT_SECONDS = 0.2
 SERVE_SECONDS = 1.0
 NOTIFICATION_SECONDS = 60.0
 NOTIFY_SECONDS = 2.0
-# After a lost answer to one of these it is unknown whether something was changed.
-MUTATING_METHODS = frozenset(
-    {"workspace/write", "workspace/edit", "workspace/delete", "workspace/run", "workspace/undo"}
-)
 _OFFLINE = (
     "The user's files can't be reached: no connector is online for this project. Ask the user to run `artel connect`."
 )

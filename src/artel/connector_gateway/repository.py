@@ -53,9 +53,12 @@ class ConnectorRepository(TenantRepository):
         self._add([values | {"expires_at": _expiry()}])
 
     def renew(self, project_id: int, connection_id: str) -> bool:
-        """Extend a connection's lease; return whether it still serves the project."""
+        """Extend a connection's lease; return whether it still serves the project; raise if there is none."""
         is_current = connectors.c.project_id == project_id, connectors.c.line_id == connection_id
-        return bool(self.connection.execute(self._update({"expires_at": _expiry()}).where(*is_current)).rowcount)
+        is_renewed = self.connection.execute(self._update({"expires_at": _expiry()}).where(*is_current)).rowcount
+        if not is_renewed:
+            ProjectRepository(self.connection, self.tenant).get(project_id)
+        return bool(is_renewed)
 
     def remove(self, project_id: int, connection_id: str) -> bool:
         """Delete a connection's row; return whether it still served the project."""
@@ -80,19 +83,6 @@ def register_connector(tx: Tx, hello: Hello, connection_id: str, process_id: str
         OnlineConnector(**greeting, line_id=connection_id, process_id=process_id, since=datetime.now(UTC))
     )
     return before
-
-
-def renew_connector(tx: Tx, project_id: int, connection_id: str) -> bool:
-    """Extend a connection's lease; return whether it still serves the project. Raise if there is no such project."""
-    is_renewed = ConnectorRepository(tx).renew(project_id, connection_id)
-    if not is_renewed:
-        ProjectRepository(tx).get(project_id)
-    return is_renewed
-
-
-def unregister_connector(tx: Tx, project_id: int, connection_id: str) -> bool:
-    """Delete a connection's row; return whether it still served the project."""
-    return ConnectorRepository(tx).remove(project_id, connection_id)
 
 
 def find_connector(connection: Connection, tenant: Tenant, project_id: int) -> OnlineConnector | None:

@@ -205,6 +205,9 @@ CALLS: dict[str, type[Call]] = {
     "workspace/run": RunCall,
     "workspace/undo": UndoCall,
 }
+# Those that the file writer carries out, and all after whose lost answer it is unknown whether something was changed.
+WRITING_METHODS = ("workspace/write", "workspace/edit", "workspace/delete", "workspace/undo")
+MUTATING_METHODS = frozenset({*WRITING_METHODS, "workspace/run"})
 
 
 class CallResult(_Message):

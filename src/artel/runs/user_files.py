@@ -9,9 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from artel.approvals.transactions import use
-from artel.connector_gateway.relay import MUTATING_METHODS
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import CALLS, Call, CallApproval, CallResult
+from artel.contract.connector import CALLS, MUTATING_METHODS, Call, CallApproval, CallResult
 from artel.contract.http import Agent
 from artel.db.attempts import patiently
 from artel.db.tx import Tx
