@@ -1,6 +1,7 @@
 """Carries out `workspace/write`, `workspace/edit`, `workspace/delete` and `workspace/undo`."""
 
 import hashlib
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -116,17 +117,14 @@ class FileWriter:
             ProposedAction(subject, call.agent, shown.text, None, False, old.sha256, warning, shown.notice),
             must_confirm=True,
         )
-
-        def before_delete(parts: Parts) -> None:
-            deadline.require()
-            self._record_change(call, parts, old, "")
-            self._journal.record_start(call, "", parts)
-
-        def act() -> CallResult:
-            self._files.delete(call.path, rule.again, if_match=old.sha256 or None, before_delete=before_delete)
-            return CallResult(success=True)
-
-        return self._journal.carry_out(call, act)
+        with self._journal.recording_failure(call):
+            self._files.delete(
+                call.path,
+                rule.again,
+                if_match=old.sha256 or None,
+                before_delete=partial(self._before_change, call, old, "", deadline),
+            )
+        return self._journal.record_result(call, CallResult(success=True))
 
     def _undo(self, call: UndoCall, deadline: Deadline) -> CallResult:
         """Undo the changes of a turn."""
@@ -156,14 +154,17 @@ class FileWriter:
         *,
         create_dirs: bool = False,
     ) -> CallResult:
-        """Check all rules, decide, and write a file."""
+        """Check all rules, decide, and write a file; one that has this content already is not asked about."""
         path, data = call.path, content.encode()
         sha256 = hashlib.sha256(data).hexdigest()
         rule = self._rules.writing(call, path, is_approved=call.approval is not None)
         self._files.require_writable(path, rule, create_dirs=create_dirs, if_match=if_match)
         old = _Old(self._files, path, rule)
         if old.sha256 == sha256 and not rule.is_protected:
-            return self._unchanged(call, sha256, rule)
+            entry = self._files.stat(path, rule.again)
+            self._journal.record_start(call, sha256, rule.names[-1])
+            unchanged = _written(entry.size, sha256, entry.modified, is_new=False, unchanged=True)
+            return self._journal.record_result(call, unchanged)
         glob, warning = glob_for(rule.names[-1]), old.lost("replace")
         shown = diff(path, old.content, data, old.unseen_bytes)
         offer = Grant("write", glob) if glob is not None and len(rule.names) == 1 and not warning else None
@@ -172,13 +173,7 @@ class FileWriter:
         proposal = ProposedAction(subject, call.agent, shown.text, offer, is_granted, old.sha256, warning, shown.notice)
         # For a protected file only an approval for exactly this call counts, no grant and no mode.
         self._decide(call, proposal, must_confirm=rule.is_protected)
-
-        def before_replace(parts: Parts, temporary: str) -> None:
-            deadline.require()
-            self._record_change(call, parts, old, sha256)
-            self._journal.record_start(call, sha256, parts, temporary)
-
-        def act() -> CallResult:
+        with self._journal.recording_failure(call):
             written = self._files.write(
                 path,
                 data,
@@ -186,30 +181,9 @@ class FileWriter:
                 create_dirs=create_dirs,
                 if_match=old.sha256,
                 before_temporary=partial(self._journal.record_temporary, call, sha256),
-                before_replace=before_replace,
+                before_replace=partial(self._before_change, call, old, sha256, deadline),
             )
-            return CallResult(
-                success=True,
-                size=written.size,
-                sha256=written.sha256,
-                timestamp=written.modified.isoformat(),
-                is_new=written.is_new,
-            )
-
-        return self._journal.carry_out(call, act)
-
-    def _unchanged(self, call: WriteCall | EditCall, sha256: str, rule: WriteRule) -> CallResult:
-        """Record and return that the file already has this content, without asking the user."""
-        entry = self._files.stat(call.path, rule.again)
-        self._journal.record_start(call, sha256, rule.names[-1])
-        result = CallResult(
-            success=True,
-            size=entry.size,
-            sha256=sha256,
-            timestamp=entry.modified.isoformat(),
-            is_new=False,
-            unchanged=True,
-        )
+        result = _written(written.size, written.sha256, written.modified, is_new=written.is_new)
         return self._journal.record_result(call, result)
 
     def _decide(self, call: WriteCall | EditCall | DeleteCall, proposal: ProposedAction, *, must_confirm: bool) -> None:
@@ -223,9 +197,20 @@ class FileWriter:
         if shown_sha256 is not None and shown_sha256 != proposal.old_sha256:
             raise FileChanged(call.path)
 
-    def _record_change(self, call: Call, parts: Parts, old: _Old, sha256: str) -> None:
+    def _before_change(
+        self, call: Call, old: _Old, sha256: str, deadline: Deadline, parts: Parts, temporary: str | None = None
+    ) -> None:
+        """Store the old content, and record that the change is made now."""
+        deadline.require()
         turn, path = call.turn_id or call.call_id, "/".join(parts)
         self._undo_store.record(turn, path, old.content, sha256, is_kept=old.sha256 is not None, mode=old.mode)
+        self._journal.record_start(call, sha256, parts, temporary)
+
+
+def _written(size: int, sha256: str, at: datetime, **more: bool) -> CallResult:
+    return CallResult.model_validate(
+        {"success": True, "size": size, "sha256": sha256, "timestamp": at.isoformat(), **more}
+    )
 
 
 def _undo_proposal(call: UndoCall, changes: list[Change]) -> ProposedAction:

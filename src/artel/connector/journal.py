@@ -9,8 +9,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -128,10 +128,11 @@ class Journal:
                 self._rewrite()
         return result
 
-    def carry_out(self, call: Call, act: Callable[[], CallResult]) -> CallResult:
-        """Run `act` and record its result, also a failure after the start was recorded."""
+    @contextmanager
+    def recording_failure(self, call: Call) -> Iterator[None]:
+        """Record a PathError as the result of the call, if its start was recorded."""
         try:
-            return self.record_result(call, act())
+            yield
         except PathError as error:
             entry = self._entries.get(call.call_id)
             if entry is not None and entry.is_started:
