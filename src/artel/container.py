@@ -228,7 +228,7 @@ def send_hints(services: SpaceServices, host: Host | None) -> None:
     on_commit(ProjectDeleted, lambda hint: signals.project_deleted(Principal(hint.user_id), hint.project_id))
     on_commit(TurnStopped, lambda hint: signals.cancelled(hint.turn_id))
     on_commit(QuestionOver, lambda hint: services.relay.stop_asking(Principal(hint.user_id), hint))
-    on_commit(MemoriesChanged, lambda _: services.memories.wake())
+    on_commit(MemoriesChanged, lambda _: services.memories.indexer.wake())
     on_commit(TurnParked, lambda hint: services.turn_waiters.parked(hint.turn_id))
     on_commit(Ended, services.turn_waiters.tell)
     on_commit(AgentsChanged, lambda hint: signals.agents_changed(hint.project_id, hint.agent_ids))

@@ -14,13 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from artel.agent_memory import changes, context_store, index_queue, indexer
+from artel.agent_memory import changes, index_queue, indexer, service
 from artel.agent_memory import repository as memory_repository
 from artel.agent_memory import transactions as memories
-from artel.agent_memory.context_store import AgentContextStore
 from artel.agent_memory.indexer import Indexer
 from artel.agent_memory.repository import NewMemory
-from artel.agent_memory.service import Memories
+from artel.agent_memory.service import AgentContextStore, Memories
 from artel.agents.transactions import get_agent
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
@@ -154,7 +153,7 @@ class World:
     async def remember(self, *contents: str, agent: int = 0) -> list[str]:
         """Add rows without indexing them, as a turn does."""
         new = [NewMemory(content) for content in contents]
-        rows = await self.database.run(memories.remember, self.user, self.project_id, self.agents[agent], new)
+        rows = await self.database.of(self.user).run(memories.remember, self.project_id, self.agents[agent], new)
         return [row.id for row in rows]
 
     async def rename(self, name: str, agent: int = 0) -> None:
@@ -162,7 +161,7 @@ class World:
         await self.database.of(self.user).run(changes.update_agent, self.project_id, self.agents[agent], name_change)
 
     async def clear(self, agent: int = 0) -> int:
-        return await self.database.run(memories.clear, self.user, self.project_id, self.agents[agent])
+        return await self.database.of(self.user).run(memories.clear, self.project_id, self.agents[agent])
 
     async def work(self) -> None:
         """Run the indexer until nothing is pending."""
@@ -222,12 +221,12 @@ def collection_of(world: World, agent: str) -> str:
 async def test_index_is_not_opened_before_there_is_work(world: World) -> None:
     world.memories.start()
     for _ in range(3):
-        world.memories.wake()
+        world.memories.indexer.wake()
         await asyncio.sleep(0.02)
     assert not world.store.opened
 
     await world.remember("something")
-    world.memories.wake()
+    world.memories.indexer.wake()
     await until(lambda: bool(world.store.upserts))
     await world.memories.close()
 
@@ -237,7 +236,7 @@ async def test_recovered_index_gets_each_memory_once(world: World, monkeypatch: 
     world.store.down = True
     ids = await world.remember(*(f"number {n}" for n in range(150)))
     world.memories.start()
-    world.memories.wake()
+    world.memories.indexer.wake()
     await until(lambda: not world.memories.indexer.state.ok)
     health = await world.memories.health(count_waiting=True)
     assert (health.index_ok, health.waiting, health.embeddings, health.words_only) == (False, 150, "none", True)
@@ -586,7 +585,7 @@ async def test_removed_collection_is_filled_again(world: World) -> None:
 
 
 async def test_hanging_index_does_not_block_add(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(context_store, "INDEX_SECONDS", 0.05)
+    monkeypatch.setattr(service, "INDEX_SECONDS", 0.05)
     never = asyncio.Event()
     world.store.before_upsert = never.wait
 
@@ -603,7 +602,7 @@ async def test_memory_whose_ticket_was_revoked_is_indexed_again(world: World) ->
     async def interfere() -> None:
         world.store.after_upsert = lambda: None
         await world.database.run(index_queue.revoke_tickets)
-        world.memories.wake()
+        world.memories.indexer.wake()
 
     world.memories.start()
     world.store.after_upsert = interfere

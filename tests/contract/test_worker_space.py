@@ -55,7 +55,7 @@ async def test_the_context_store_of_an_agent_has_its_own_collection_which_is_mad
     coder, analyzer, *_ = sorted(space.bus.registered)
     stores = [await space.get_agent_context_store(agent_id) for agent_id in (coder, analyzer)]
     names = [f"{space.user_prefix}_{name}_context" for name in ("agent_coder", "agent_analyzer")]
-    index = container.memories._store
+    index = container.memories.store
     await index.drop(names[0])
     assert names[0] not in await index.collections()
 
@@ -103,7 +103,7 @@ async def test_cleared_context_is_gone_and_the_collection_stays(space: WorkerSpa
 
     assert await space.clear_context(coder) == 2
 
-    index, collection = container.memories._store, (await space.get_agent_context_store(coder)).collection
+    index, collection = container.memories.store, (await space.get_agent_context_store(coder)).collection
     assert await index.count(collection) == 0
     assert collection in await index.collections()
     assert await space.search_context(coder, "red door") == []
@@ -117,7 +117,7 @@ async def test_a_reset_makes_collections_again_keeps_memories_and_begins_the_upt
     coder = min(space.bus.registered)
     await space.add_context(coder, NewMemory("the red door"))
     await indexed(container)
-    collection, index = (await space.get_agent_context_store(coder)).collection, container.memories._store
+    collection, index = (await space.get_agent_context_store(coder)).collection, container.memories.store
     await index.drop(collection)
     space._began -= 1000
     before = space.get_metrics()

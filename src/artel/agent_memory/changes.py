@@ -3,11 +3,10 @@
 from sqlalchemy import Connection
 
 from artel.agent_memory import index_queue
-from artel.agent_memory import transactions as memories
+from artel.agent_memory.repository import ArchiveRepository, MemoryRepository
 from artel.agents import transactions as agents
 from artel.agents.repository import AgentRepository
 from artel.auth import accounts
-from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges
 from artel.db.hints import AgentsChanged, MemoriesChanged, ProjectDeleted
 from artel.db.tx import Tx
@@ -36,9 +35,12 @@ def delete_agent(tx: Tx, project_id: int, agent_id: int, *, archive: bool = Fals
     family = AgentRepository(tx).family(project_id, agent_id)
     if archive:
         for member_id, name in family.items():
-            memories.archive(tx.connection, tx.principal, project_id, member_id, name)
+            archives = ArchiveRepository(tx)
+            archive_id = archives.add(project_id, member_id, name)
+            archives.set_size(archive_id, MemoryRepository(tx).archive(project_id, member_id, archive_id))
     agents.delete_agent(tx, project_id, agent_id)
-    _drop_collections(tx.connection, tx.principal, [(project_id, name) for name in family.values()])
+    names = [collection_name(tx.principal.user_id, project_id, name) for name in family.values()]
+    index_queue.drop_collections(tx.connection, names)
     tx.after_commit(MemoriesChanged())
     tx.after_commit(AgentsChanged(project_id, tuple(family)))
     return list(family)
@@ -48,9 +50,10 @@ def delete_project(tx: Tx, project_id: int) -> list[int]:
     """Delete a project with its agents and their memories; return the deleted agents' ids."""
     ProjectRepository(tx).lock(project_id)
     repository = AgentRepository(tx)
-    agent_names, agent_ids = repository.names(project_id), repository.ids(project_id)
+    names = [collection_name(tx.principal.user_id, *agent) for agent in repository.names(project_id)]
+    agent_ids = repository.ids(project_id)
     ProjectRepository(tx).remove(project_id)
-    _drop_collections(tx.connection, tx.principal, agent_names)
+    index_queue.drop_collections(tx.connection, names)
     tx.after_commit(MemoriesChanged())
     tx.after_commit(ProjectDeleted(tx.principal.user_id, project_id))
     return agent_ids
@@ -60,12 +63,8 @@ def delete_account(connection: Connection, email_or_id: str) -> list[int]:
     """Delete an account with all its data; return the deleted agents' ids."""
     principal = accounts.find_account(connection, email_or_id).principal
     repository = AgentRepository(connection, principal)
-    agent_names, agent_ids = repository.names(), repository.ids()
+    names = [collection_name(principal.user_id, *agent) for agent in repository.names()]
+    agent_ids = repository.ids()
     accounts.delete_account(connection, email_or_id)
-    _drop_collections(connection, principal, agent_names)
+    index_queue.drop_collections(connection, names)
     return agent_ids
-
-
-def _drop_collections(connection: Connection, principal: Principal, agent_names: list[tuple[int, str]]) -> None:
-    for project_id, name in agent_names:
-        index_queue.add_chore(connection, "drop", collection_name(principal.user_id, project_id, name))

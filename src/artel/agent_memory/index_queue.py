@@ -17,8 +17,8 @@ from artel.agent_memory.repository import UnindexedMemory
 from artel.db.tables import agents, index_chores, memories
 from artel.vector_index.store import collection_name, collection_owner
 
-Kind = Literal["clear", "drop", "rename"]
-TICKET = "ticket"
+Kind = Literal["clear", "drop", "rename", "ticket"]
+TICKET: Kind = "ticket"
 RESET_ROWS = 5_000  # in one transaction
 
 
@@ -43,8 +43,9 @@ class Ticket:
 
 def waiting(connection: Connection, after: str, limit: int) -> list[UnindexedMemory]:
     """Return the next memories that are not in the index, oldest first."""
-    rows = connection.execute(_waiting(memories).where(memories.c.id > after).order_by(memories.c.id).limit(limit))
-    return [UnindexedMemory(row.id, row.content, row.type, row.success, row.created_at) for row in rows]
+    columns = memories.c.id, memories.c.content, memories.c.type, memories.c.success, memories.c.created_at
+    following = _waiting(*columns).where(memories.c.id > after).order_by(memories.c.id).limit(limit)
+    return [UnindexedMemory(*row) for row in connection.execute(following)]
 
 
 def count_waiting(connection: Connection) -> int:
@@ -55,9 +56,7 @@ def count_waiting(connection: Connection) -> int:
 
 def take_ticket(connection: Connection, ids: Sequence[str]) -> Ticket:
     """Create a ticket for indexing these memories."""
-    values = {"kind": TICKET, "collection": "", "created_at": datetime.now(UTC)}
-    number: int = connection.execute(insert(index_chores).values(**values).returning(index_chores.c.id)).scalar_one()
-    return Ticket(number, _collections(connection, ids))
+    return Ticket(add_chore(connection, TICKET, ""), _collections(connection, ids))
 
 
 def return_ticket(connection: Connection, ticket: Ticket) -> int:
@@ -67,9 +66,9 @@ def return_ticket(connection: Connection, ticket: Ticket) -> int:
     # Memories that were deleted or moved meanwhile left points behind in these collections.
     for collection in {name for memory_id, name in ticket.collections.items() if current.get(memory_id) != name}:
         add_chore(connection, "clear" if _owner(connection, collection) is not None else "drop", collection)
-    unchanged = [memory_id for memory_id, name in ticket.collections.items() if current.get(memory_id) == name]
     if not valid:
         return 0
+    unchanged = [memory_id for memory_id, name in ticket.collections.items() if current.get(memory_id) == name]
     marked = update(memories).where(memories.c.id.in_(unchanged)).values(indexed_at=datetime.now(UTC))
     return connection.execute(marked).rowcount
 
@@ -79,10 +78,11 @@ def revoke_tickets(connection: Connection) -> None:
     connection.execute(delete(index_chores).where(index_chores.c.kind == TICKET))
 
 
-def add_chore(connection: Connection, kind: Kind, collection: str, new_name: str | None = None) -> None:
-    """Queue work on the index, in the same transaction as the change of the rows."""
+def add_chore(connection: Connection, kind: Kind, collection: str, new_name: str | None = None) -> int:
+    """Queue work on the index, in the same transaction as the change of the rows; return its id."""
     values = {"kind": kind, "collection": collection, "new_name": new_name, "created_at": datetime.now(UTC)}
-    connection.execute(insert(index_chores).values(**values))
+    number: int = connection.execute(insert(index_chores).values(**values).returning(index_chores.c.id)).scalar_one()
+    return number
 
 
 def next_chore(connection: Connection) -> Chore | None:
@@ -99,15 +99,18 @@ def finish_chore(connection: Connection, chore: Chore) -> None:
     revoke_tickets(connection)
     if chore.kind == "rename" and chore.new_name is not None:
         # If another agent got the old name before the index was renamed, the collections are mixed up.
-        if _is_in_use(connection, chore.collection):
+        refers = or_(index_chores.c.collection == chore.collection, index_chores.c.new_name == chore.collection)
+        if _owner(connection, chore.collection) is not None or connection.execute(_chores().where(refers)).first():
             add_chore(connection, "clear", chore.new_name)
             add_chore(connection, "drop", chore.collection)
         return
-    for name in _names_since(connection, chore.collection):
-        owner = _owner(connection, name)
-        if owner is not None:
-            indexed = memories.c.agent_id == owner, memories.c.indexed_at.is_not(None)
-            connection.execute(update(memories).where(*indexed).values(indexed_at=None))
+    names = [chore.collection]  # then its later names, from renames that are still pending
+    for row in connection.execute(_chores().where(index_chores.c.kind == "rename").order_by(index_chores.c.id)):
+        if row.collection in names and row.new_name not in names:
+            names.append(row.new_name)
+    owners = {owner for name in names if (owner := _owner(connection, name)) is not None}
+    indexed = memories.c.agent_id.in_(owners), memories.c.indexed_at.is_not(None)
+    connection.execute(update(memories).where(*indexed).values(indexed_at=None))
 
 
 def reset_some(connection: Connection, after: str) -> str | None:
@@ -157,19 +160,3 @@ def _owner(connection: Connection, collection: str) -> int | None:
     conditions = agents.c.user_id == user_id, agents.c.project_id == project_id, agents.c.name == name
     owner: int | None = connection.execute(select(agents.c.id).where(*conditions)).scalar_one_or_none()
     return owner
-
-
-def _names_since(connection: Connection, collection: str) -> list[str]:
-    """Return the collection's name and its later names from renames that are still pending."""
-    names = [collection]
-    renames = _chores().where(index_chores.c.kind == "rename").order_by(index_chores.c.id)
-    for row in connection.execute(renames):
-        if row.collection in names and row.new_name not in names:
-            names.append(row.new_name)
-    return names
-
-
-def _is_in_use(connection: Connection, collection: str) -> bool:
-    """Return whether an agent has the collection, or a pending chore refers to it."""
-    about = or_(index_chores.c.collection == collection, index_chores.c.new_name == collection)
-    return _owner(connection, collection) is not None or connection.execute(_chores().where(about)).first() is not None

@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from artel.agent_memory import index_queue
-from artel.agent_memory.index_queue import Chore
 from artel.agent_memory.repository import UnindexedMemory
 from artel.db.engine import Database
 from artel.errors import ArtelError
@@ -52,7 +51,7 @@ class Indexer:
         self.state = IndexState()
         self._prepared = False
         self._prepare_lock, self._chore_lock = asyncio.Lock(), asyncio.Lock()
-        self._reserved: set[str] = set()  # memories that their caller indexes, so the background skips them
+        self.reserved: set[str] = set()  # memories that their caller indexes, so the background skips them
         self._woken = asyncio.Event()
         self._batch = BATCH
         self._after = ""  # the background continues after this id when a memory can't be embedded
@@ -60,14 +59,6 @@ class Indexer:
     def wake(self) -> None:
         """Wake up the background task because there is work."""
         self._woken.set()
-
-    def reserve(self, memory_id: str) -> None:
-        """Exclude a memory from background indexing because the caller indexes it."""
-        self._reserved.add(memory_id)
-
-    def release(self, memory_id: str) -> None:
-        """Return a reserved memory to background indexing."""
-        self._reserved.discard(memory_id)
 
     async def run(self, busy: Callable[[], bool]) -> None:
         """Process pending work until cancelled, with backoff while the index is down."""
@@ -118,9 +109,9 @@ class Indexer:
 
     async def _find(self) -> list[UnindexedMemory]:
         """Return the next batch of memories to index."""
-        limit = self._batch + len(self._reserved)
+        limit = self._batch + len(self.reserved)
         found = await self._database.read(index_queue.waiting, self._after, limit)
-        rows = [row for row in found if row.id not in self._reserved][: self._batch]
+        rows = [row for row in found if row.id not in self.reserved][: self._batch]
         self.state.waiting = len(rows)
         return rows
 
@@ -149,7 +140,12 @@ class Indexer:
         async with self._chore_lock:
             while chore := await self._database.read(index_queue.next_chore):
                 await self.prepare()
-                await self._run_chore(chore)
+                if chore.kind == "rename" and chore.new_name is not None:
+                    await self._store.rename(chore.collection, chore.new_name)
+                elif chore.kind == "clear" or chore.owned:  # a new agent may have the name of a deleted one
+                    await self._store.clear(chore.collection)
+                else:
+                    await self._store.drop(chore.collection)
                 await self._database.run(index_queue.finish_chore, chore)
                 self.state.worked()
                 done += 1
@@ -160,39 +156,22 @@ class Indexer:
     async def index(self, rows: Sequence[UnindexedMemory]) -> int:
         """Add memories to the index; return how many of them were marked as indexed."""
         await self.prepare()
-        vectors: dict[str, Vector] = {}
+        vectors: Sequence[Vector | None] = [None] * len(rows)
         if self._embedder.dimensions:
-            embedded = await self._embedder.embed([row.content[:EMBEDDED_CHARACTERS] for row in rows])
-            vectors = {row.id: vector for row, vector in zip(rows, embedded, strict=True)}
+            vectors = await self._embedder.embed([row.content[:EMBEDDED_CHARACTERS] for row in rows])
         ticket = await self._database.run(index_queue.take_ticket, [row.id for row in rows])
-        await self._store.upsert(
-            [
-                Point(
-                    row.id,
-                    ticket.collections[row.id],
-                    row.content,
-                    vectors.get(row.id),
-                    row.type,
-                    row.success,
-                    row.created_at,
-                )
-                for row in rows
-                if row.id in ticket.collections
-            ]
-        )
+        names = ticket.collections
+        points = [
+            Point(row.id, names[row.id], row.content, vector, row.type, row.success, row.created_at)
+            for row, vector in zip(rows, vectors, strict=True)
+            if row.id in names
+        ]
+        await self._store.upsert(points)
         marked = await self._database.run(index_queue.return_ticket, ticket)
         self.state.worked()
         if marked < len(rows):  # some were cleared, renamed or deleted meanwhile, so there may be chores
             self.wake()
         return marked
-
-    async def _run_chore(self, chore: Chore) -> None:
-        if chore.kind == "rename" and chore.new_name is not None:
-            await self._store.rename(chore.collection, chore.new_name)
-        elif chore.kind == "clear" or chore.owned:  # a new agent may have the name of a deleted one
-            await self._store.clear(chore.collection)
-        else:
-            await self._store.drop(chore.collection)
 
     async def _finish_pass(self) -> bool:
         """Start again at the first memory; raise if some were skipped or the index is still down, else return False."""

@@ -23,10 +23,6 @@ RECALLED = 5  # memories read by one prepared statement: what a turn recalls
 EXPORT_ROWS = 50  # per page: a memory may have 100,000 characters
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class NewMemory:
     """A memory to store; its id is generated here, so that a retried transaction creates the same row."""
@@ -37,7 +33,7 @@ class NewMemory:
     task_id: str | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     id: str = field(default_factory=uuid7)
-    created_at: datetime = field(default_factory=_now)
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +71,6 @@ class UnindexedMemory:
     type: str
     success: bool
     created_at: datetime
-
-    def matches(self, where: Filter) -> bool:
-        """Return whether the memory matches a filter."""
-        return (
-            (where.type is None or self.type == where.type)
-            and (where.success is None or self.success == where.success)
-            and (where.since is None or self.created_at >= _in_utc(where.since))
-            and (where.until is None or self.created_at <= _in_utc(where.until))
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,23 +113,32 @@ class MemoryRepository(TenantRepository):
 
     def add(self, project_id: int, agent_id: int, new: Sequence[NewMemory]) -> list[StoredMemory]:
         """Add memories of an agent, which must be there; what is too long is cut."""
-        rows = [_values(memory) for memory in new]
+        rows: list[dict[str, Any]] = [
+            {
+                "id": memory.id,
+                "type": memory.type,
+                "content": storable(memory.content[:MAX_CONTENT_CHARACTERS]),
+                "success": memory.success,
+                "task_id": memory.task_id,
+                "metadata": dict(memory.metadata),
+                "created_at": memory.created_at,
+            }
+            for memory in new
+        ]
         self._add([{**row, "project_id": project_id, "agent_id": agent_id} for row in rows])
         return [StoredMemory(**row, indexed_at=None) for row in rows]
 
     def count(self, project_id: int, agent_id: int, where: Filter = EVERYTHING) -> int:
         """Return the number of the agent's memories that match."""
-        return self._count(*_of_agent(project_id, agent_id), *_conditions(where))
+        return self._count(*_of_agent(project_id, agent_id, where))
 
     def page(
         self, project_id: int, agent_id: int, where: Filter, limit: int, offset: int
     ) -> tuple[list[StoredMemory], int]:
         """Return one page of the agent's memories, newest first, and the total number."""
-        conditions = *_of_agent(project_id, agent_id), *_conditions(where)
-        rows = self.connection.execute(
-            self._select().where(*conditions).order_by(memories.c.id.desc()).limit(limit).offset(offset)
-        )
-        return [_memory(row) for row in rows], self.count(project_id, agent_id, where)
+        matching = _of_agent(project_id, agent_id, where)
+        rows = self._find(*matching, order_by=[memories.c.id.desc()], limit=limit, offset=offset)
+        return [_memory(row) for row in rows], self._count(*matching)
 
     def by_ids(self, project_id: int, agent_id: int, ids: Sequence[str]) -> dict[str, StoredMemory]:
         """Return the agent's memories among these ids, by id."""
@@ -157,16 +153,18 @@ class MemoryRepository(TenantRepository):
     def not_indexed(self, project_id: int, agent_id: int) -> list[UnindexedMemory]:
         """Return the agent's newest memories that are not indexed yet, with shortened content."""
         rows = self._run(self._not_indexed, project=project_id, agent=agent_id, most=MAX_UNINDEXED)
-        return [UnindexedMemory(row.id, row.content, row.type, row.success, row.created_at) for row in rows]
+        return [UnindexedMemory(*row) for row in rows]
 
     def after(self, project_id: int, agent_id: int, memory_id: str) -> list[StoredMemory]:
         """Return the agent's next memories after the given one, oldest first; an empty list at the end."""
-        return self._after(_of_agent(project_id, agent_id), memory_id)
+        conditions = *_of_agent(project_id, agent_id), memories.c.id > memory_id
+        return [_memory(row) for row in self._find(*conditions, order_by=[memories.c.id], limit=EXPORT_ROWS)]
 
     def archived_after(self, project_id: int, archive_id: str, memory_id: str) -> list[StoredMemory]:
         """Return the archive's next memories after the given one, oldest first; an empty list at the end."""
-        archived = memories.c.project_id == project_id, memories.c.archive_id == archive_id
-        return self._after(archived, memory_id)
+        of_project = memories.c.project_id == project_id
+        conditions = of_project, memories.c.archive_id == archive_id, memories.c.id > memory_id
+        return [_memory(row) for row in self._find(*conditions, order_by=[memories.c.id], limit=EXPORT_ROWS)]
 
     def stats(self, project_id: int, agent_id: int) -> MemoryStats:
         """Return statistics of the agent's memory, with at most MAX_TYPES types."""
@@ -199,50 +197,38 @@ class MemoryRepository(TenantRepository):
         """Delete the agent's memories; return their number."""
         return self.connection.execute(self._delete().where(*_of_agent(project_id, agent_id))).rowcount
 
-    def _after(self, conditions: tuple[ColumnElement[bool], ...], memory_id: str) -> list[StoredMemory]:
-        following = self._select().where(*conditions, memories.c.id > memory_id).order_by(memories.c.id)
-        return [_memory(row) for row in self.connection.execute(following.limit(EXPORT_ROWS))]
-
 
 class ArchiveRepository(TenantRepository):
     """Archives of one user's projects."""
 
     table = memory_archives
 
-    def add(self, archive_id: str, project_id: int, agent_id: int, agent: str, memories: int) -> None:
-        """Add an archive."""
-        values = {"id": archive_id, "project_id": project_id, "agent_id": agent_id, "agent": agent}
-        self._insert([values | {"memories": memories, "created_at": datetime.now(UTC)}])
+    def add(self, project_id: int, agent_id: int, agent: str) -> str:
+        """Add an empty archive of an agent's memories; return its id."""
+        archive_id = uuid7()
+        agent_columns = {"project_id": project_id, "agent_id": agent_id, "agent": agent}
+        self._insert([{"id": archive_id, **agent_columns, "memories": 0, "created_at": datetime.now(UTC)}])
+        return archive_id
 
     def set_size(self, archive_id: str, memories: int) -> None:
         """Store the number of memories in the archive."""
-        self.connection.execute(self._update({"memories": memories}).where(memory_archives.c.id == archive_id))
+        self._change({"memories": memories}, memory_archives.c.id == archive_id)
 
-    def count(self, project_id: int) -> int:
-        """Return the number of archives of the project."""
-        return self._count(memory_archives.c.project_id == project_id)
+    def page(self, project_id: int, limit: int, offset: int) -> tuple[list[StoredArchive], int]:
+        """Return one page of the project's archives, newest first, and the total number."""
+        of_project = memory_archives.c.project_id == project_id
+        rows = self._find(of_project, order_by=[memory_archives.c.id.desc()], limit=limit, offset=offset)
+        archives = [StoredArchive(row.id, row.agent_id, row.agent, row.memories, row.created_at) for row in rows]
+        return archives, self._count(of_project)
 
-    def page(self, project_id: int, limit: int, offset: int) -> list[StoredArchive]:
-        """Return one page of the project's archives, newest first."""
-        archives = self._select().where(memory_archives.c.project_id == project_id)
-        rows = self.connection.execute(archives.order_by(memory_archives.c.id.desc()).limit(limit).offset(offset))
-        return [_archive(row) for row in rows]
-
-    def get(self, project_id: int, archive_id: str) -> StoredArchive:
-        """Return one archive; raise ArchiveNotFound if the project has none with this id."""
-        conditions = memory_archives.c.project_id == project_id, memory_archives.c.id == archive_id
-        row = self.connection.execute(self._select().where(*conditions)).one_or_none()
-        if row is None:
+    def require(self, project_id: int, archive_id: str) -> None:
+        """Raise ArchiveNotFound if the project has no archive with this id."""
+        if not self._count(memory_archives.c.project_id == project_id, memory_archives.c.id == archive_id):
             raise ArchiveNotFound("Archive not found")
-        return _archive(row)
 
 
-def _of_agent(project_id: int, agent_id: int) -> tuple[ColumnElement[bool], ...]:
-    return memories.c.project_id == project_id, memories.c.agent_id == agent_id
-
-
-def _conditions(where: Filter) -> list[ColumnElement[bool]]:
-    conditions = []
+def _of_agent(project_id: int, agent_id: int, where: Filter = EVERYTHING) -> list[ColumnElement[bool]]:
+    conditions = [memories.c.project_id == project_id, memories.c.agent_id == agent_id]
     if where.type is not None:
         conditions.append(memories.c.type == where.type)
     if where.success is not None:
@@ -254,27 +240,7 @@ def _conditions(where: Filter) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _in_utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _values(memory: NewMemory) -> dict[str, Any]:
-    return {
-        "id": memory.id,
-        "type": memory.type,
-        "content": storable(memory.content[:MAX_CONTENT_CHARACTERS]),
-        "success": memory.success,
-        "task_id": memory.task_id,
-        "metadata": dict(memory.metadata),
-        "created_at": memory.created_at,
-    }
-
-
 def _memory(row: Row[Any]) -> StoredMemory:
     return StoredMemory(
         row.id, row.type, row.content, row.success, row.task_id, row.metadata, row.created_at, row.indexed_at
     )
-
-
-def _archive(row: Row[Any]) -> StoredArchive:
-    return StoredArchive(row.id, row.agent_id, row.agent, row.memories, row.created_at)

@@ -1,21 +1,33 @@
-"""The entry point to the memories of all agents; one per process."""
+"""The memories of all agents, and the memory of one agent."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection
 
 from artel.agent_memory import index_queue
-from artel.agent_memory.context_store import AgentContextStore, ContextServices
+from artel.agent_memory import transactions as memories
 from artel.agent_memory.indexer import Indexer
+from artel.agent_memory.repository import MemoryRepository, MemoryStats, NewMemory, StoredMemory, UnindexedMemory
+from artel.auth.principal import Principal
 from artel.db.engine import Database
-from artel.db.tenant import Tenant
+from artel.errors import ArtelError, ConfigurationInvalid, MemoryNotFound
+from artel.logs import get_logger
+from artel.vector_index.bm25 import word_scores
 from artel.vector_index.embedder import Embedder
-from artel.vector_index.store import MemoryStore
+from artel.vector_index.search import fuse, search_memory
+from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryStore, MemoryUnavailable, collection_name
 
-if TYPE_CHECKING:
-    from artel.vector_index.minilm import Array
+T = TypeVar("T")
+P = ParamSpec("P")
+
+INDEX_SECONDS = 5.0
+MAX_CACHED_COLLECTIONS = 10_000
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,54 +41,179 @@ class MemoryHealth:
     detail: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A memory found by a search; scores are comparable only within one search."""
+
+    memory: StoredMemory
+    score: float
+
+
 class Memories:
-    """Creates context stores of agents and runs the background indexer."""
+    """Creates context stores of agents and runs the background indexer; one per process."""
 
     def __init__(self, database: Database, store: MemoryStore, embedder: Embedder) -> None:
-        self._database, self._store, self._embedder = database, store, embedder
+        self.database, self.store, self.embedder = database, store, embedder
         self.indexer = Indexer(database, store, embedder)
-        self._services = ContextServices(database, store, embedder, self.indexer, set(), set())
-        self._background: asyncio.Task[None] | None = None
+        self.existing_collections: set[str] = set()  # a cache
+        # Index operations, also those that their caller no longer awaits, and the background indexer.
+        self.running: set[asyncio.Task[Any]] = set()
 
-    def context_store(self, tenant: Tenant, project_id: int, agent_id: int, agent_name: str) -> AgentContextStore:
+    def context_store(self, user: Principal, project_id: int, agent_id: int, agent_name: str) -> "AgentContextStore":
         """Return the context store of one agent."""
-        return AgentContextStore(self._services, tenant, project_id, agent_id, agent_name)
-
-    async def embed(self, texts: Sequence[str]) -> "list[Array]":
-        """Return vectors of texts; raise EmbeddingsUnavailable if there is no model."""
-        return await self._embedder.embed(texts)
-
-    def wake(self) -> None:
-        """Wake up the indexer because there are new rows or chores."""
-        self.indexer.wake()
+        return AgentContextStore(self, user, project_id, agent_id, agent_name)
 
     def start(self, busy: Callable[[], bool] = lambda: False) -> None:
         """Start background indexing, which yields while `busy` returns True."""
-        self._background = asyncio.create_task(self.indexer.run(busy), name="memory indexer")
+        self.running.add(asyncio.create_task(self.indexer.run(busy), name="memory indexer"))
 
     async def health(self, *, count_waiting: bool = False) -> MemoryHealth:
         """Return the health of the index; it reads the database only to count waiting memories."""
-        state = self.indexer.state
-        waiting = await self._database.read(index_queue.count_waiting) if count_waiting else state.waiting
-        embeddings = self._embedder.name
-        return MemoryHealth(state.ok, embeddings, self._embedder.dimensions == 0, waiting, state.detail)
+        state, embedder = self.indexer.state, self.embedder
+        waiting = await self.database.read(index_queue.count_waiting) if count_waiting else state.waiting
+        return MemoryHealth(state.ok, embedder.name, embedder.dimensions == 0, waiting, state.detail)
 
     async def rebuild_index(self) -> int:
         """Empty the index and queue every memory for indexing; return their number."""
-        collections = await self._store.collections()  # first, because its error says why the index can't be used
+        collections = await self.store.collections()  # first, because its error says why the index can't be used
         await self.indexer.prepare()
-        await self._database.run(index_queue.drop_collections, collections)
+        await self.database.run(index_queue.drop_collections, collections)
         await self.indexer.reset()
         await self.indexer.run_chores()
-        return await self._database.read(index_queue.count_waiting)
+        return await self.database.read(index_queue.count_waiting)
 
     async def close(self) -> None:
         """Stop indexing and close the index and the embedding model; unindexed rows stay queued."""
-        tasks: list[asyncio.Task[Any]] = [*self._services.running, *([self._background] if self._background else [])]
+        tasks = list(self.running)
         for task in tasks:
             task.cancel()
         for task in tasks:
             with suppress(asyncio.CancelledError, Exception):
                 await task
-        await self._store.close()
-        await self._embedder.close()
+        await self.store.close()
+        await self.embedder.close()
+
+
+class AgentContextStore:
+    """The memory of one agent."""
+
+    def __init__(self, shared: Memories, user: Principal, project_id: int, agent_id: int, agent_name: str) -> None:
+        self._shared, self._database, self._indexer = shared, shared.database, shared.indexer
+        self._user, self._project_id, self._agent_id = user, project_id, agent_id
+        self.collection = collection_name(user.user_id, project_id, agent_name)
+
+    async def ensure(self) -> bool:
+        """Create the collection if it is missing and queue its memories for indexing; return whether it was missing."""
+        store, existing = self._shared.store, self._shared.existing_collections
+        missing = await self._call_index(store.ensure_collection(self.collection))
+        if missing and not store.needs_rebuild:  # otherwise all memories are indexed again anyway
+            await self._database.of(self._user).run(memories.reset_indexed, self._project_id, self._agent_id)
+        if missing:
+            self._indexer.wake()
+        if len(existing) >= MAX_CACHED_COLLECTIONS:
+            existing.clear()
+        existing.add(self.collection)
+        return missing
+
+    async def search(self, query: str, top_k: int = 5, where: Filter = EVERYTHING) -> list[Recalled]:
+        """Return the best matching memories, best first; memories not yet indexed are searched by words only."""
+        shared = self._shared
+        if self.collection not in shared.existing_collections:
+            await self.ensure()
+        # Read before searching the index, so that memories indexed in between are found there.
+        unindexed = await self._read(MemoryRepository.not_indexed)
+        hits = await self._call_index(
+            search_memory(shared.store, shared.embedder, self.collection, query, top_k, where)
+        )
+        waiting = [memory for memory in unindexed if where.matches(memory.type, memory.success, memory.created_at)]
+        if waiting and (by_words := await asyncio.to_thread(_search_by_words, query, waiting)):
+            hits = fuse([hits, by_words], top_k)
+        rows = await self._read(MemoryRepository.by_ids, [hit.id for hit in hits]) if hits else {}
+        return [Recalled(rows[hit.id], hit.score) for hit in hits if hit.id in rows]
+
+    async def get(self, memory_id: str) -> StoredMemory:
+        """Return one memory of the agent; raise MemoryNotFound if there is none with this id."""
+        found = await self._read(MemoryRepository.by_ids, [memory_id])
+        if memory_id not in found:
+            raise MemoryNotFound("Memory not found")
+        return found[memory_id]
+
+    async def page(self, where: Filter, limit: int, offset: int) -> tuple[list[StoredMemory], int]:
+        """Return one page of the memories, newest first, and the total number."""
+        return await self._read(MemoryRepository.page, where, limit, offset)
+
+    async def after(self, memory_id: str) -> list[StoredMemory]:
+        """Return the next memories after the given one, oldest first; an empty list at the end."""
+        return await self._read(MemoryRepository.after, memory_id)
+
+    async def stats(self) -> MemoryStats:
+        """Return statistics of the memory."""
+        return await self._read(MemoryRepository.stats)
+
+    async def add(self, new: NewMemory) -> StoredMemory:
+        """Store a memory and index it at once, or in the background if the index is down or slow."""
+        self._indexer.reserved.add(new.id)
+        indexed = 0
+        try:
+            stored = await self._database.of(self._user).run(memories.add, self._project_id, self._agent_id, new)
+            row = UnindexedMemory(stored.id, stored.content, stored.type, stored.success, stored.created_at)
+            indexed = await self._run_with_timeout(self._indexer.index([row]))
+        finally:
+            self._indexer.reserved.discard(new.id)
+            if not indexed:  # for any reason, including cancellation
+                self._indexer.wake()
+        return stored
+
+    async def clear(self) -> int:
+        """Delete all memories but keep the collection; return the number of deleted memories."""
+        deleted = await self._database.of(self._user).run(memories.clear, self._project_id, self._agent_id)
+        await self._run_with_timeout(self._indexer.run_chores())
+        return deleted
+
+    async def _read(
+        self,
+        query: Callable[Concatenate[MemoryRepository, int, int, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a query of the repository for the agent."""
+
+        def read(connection: Connection) -> T:
+            repository = MemoryRepository(connection, self._user)
+            return query(repository, self._project_id, self._agent_id, *args, **kwargs)
+
+        return await self._database.read(read)
+
+    async def _run_with_timeout(self, work: Coroutine[Any, Any, int]) -> int:
+        """Wait for an index operation with a timeout; after a failure the background indexer does the work."""
+        task, running = asyncio.create_task(work), self._shared.running
+        running.add(task)
+        task.add_done_callback(running.discard)
+        try:
+            async with asyncio.timeout(INDEX_SECONDS):
+                return await asyncio.shield(task)
+        except (ArtelError, TimeoutError) as failure:
+            detail = failure.detail if isinstance(failure, ArtelError) else "The memory index did not answer in time."
+            log.warning("memory_index_lags", reason=detail)
+            self._indexer.state.failed(detail)
+            self._indexer.wake()
+            return 0
+
+    async def _call_index(self, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await call
+        except MemoryUnavailable as failure:
+            self._indexer.state.failed(failure.detail)
+            self._indexer.wake()
+            raise
+        except ConfigurationInvalid as failure:  # users can't fix it, so they only see that memory is unavailable
+            log.warning("memory_index_misconfigured", reason=failure.detail)
+            self._indexer.state.failed(failure.detail)
+            raise MemoryUnavailable("The memory index is misconfigured. The server's log says why.") from failure
+
+
+def _search_by_words(query: str, unindexed: Sequence[UnindexedMemory]) -> list[Hit]:
+    """Return the memories that share words with the query; they are given newest first, which breaks ties."""
+    scores = word_scores(query, (memory.content for memory in unindexed))
+    found = enumerate(zip(unindexed, scores, strict=True))
+    return [Hit(memory.id, score * (1 - index / 1_000)) for index, (memory, score) in found if score > 0]

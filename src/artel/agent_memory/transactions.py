@@ -5,65 +5,48 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from artel.agent_memory import index_queue
-from artel.agent_memory.repository import (
-    ArchiveRepository,
-    MemoryRepository,
-    NewMemory,
-    StoredArchive,
-    StoredMemory,
-)
+from artel.agent_memory.repository import ArchiveRepository, MemoryRepository, NewMemory, StoredArchive, StoredMemory
 from artel.agents.repository import AgentRepository
 from artel.db.tenant import Tenant
+from artel.db.tx import Tx
 from artel.errors import AgentNotFound, LimitReached
-from artel.ids import uuid7
 from artel.projects.repository import ProjectRepository
 from artel.vector_index.store import collection_name
 
 MAX_MEMORIES = 1_000_000  # of one agent
 
 
-def remember(
-    connection: Connection, tenant: Tenant, project_id: int, agent_id: int, new: Sequence[NewMemory]
-) -> list[StoredMemory]:
+def remember(tx: Tx, project_id: int, agent_id: int, new: Sequence[NewMemory]) -> list[StoredMemory]:
     """Add memories as part of a larger transaction; return an empty list if the agent was deleted."""
-    if not AgentRepository(connection, tenant).lock_shared(project_id, agent_id):
+    if not AgentRepository(tx).lock_shared(project_id, agent_id):
         return []
-    return MemoryRepository(connection, tenant).add(project_id, agent_id, new)
+    return MemoryRepository(tx).add(project_id, agent_id, new)
 
 
-def add(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, new: NewMemory) -> StoredMemory:
+def add(tx: Tx, project_id: int, agent_id: int, new: NewMemory) -> StoredMemory:
     """Add one memory; raise LimitReached or AgentNotFound."""
-    if MemoryRepository(connection, tenant).count(project_id, agent_id) >= MAX_MEMORIES:
+    if MemoryRepository(tx).count(project_id, agent_id) >= MAX_MEMORIES:
         raise LimitReached(
             f"The agent has reached the limit of {MAX_MEMORIES} memories. Clear its memory, or archive it."
         )
-    added = remember(connection, tenant, project_id, agent_id, [new])
+    added = remember(tx, project_id, agent_id, [new])
     if not added:
         raise AgentNotFound("Agent not found")
     return added[0]
 
 
-def clear(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> int:
+def clear(tx: Tx, project_id: int, agent_id: int) -> int:
     """Delete the agent's memories and queue clearing the index; return their number."""
-    agent = AgentRepository(connection, tenant).get(project_id, agent_id)
-    deleted = MemoryRepository(connection, tenant).clear(project_id, agent_id)
-    index_queue.add_chore(connection, "clear", collection_name(tenant.user_id, project_id, agent.name))
+    agent = AgentRepository(tx).get(project_id, agent_id)
+    deleted = MemoryRepository(tx).clear(project_id, agent_id)
+    index_queue.add_chore(tx.connection, "clear", collection_name(tx.principal.user_id, project_id, agent.name))
     return deleted
 
 
-def reset_indexed(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> int:
+def reset_indexed(tx: Tx, project_id: int, agent_id: int) -> int:
     """Mark the agent's memories as not indexed, because its collection was missing; return their number."""
-    index_queue.revoke_tickets(connection)
-    return MemoryRepository(connection, tenant).reset_indexed(project_id, agent_id)
-
-
-def archive(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, agent: str) -> str:
-    """Move an agent's memories to a new archive before the agent is deleted; return the archive's id."""
-    archives = ArchiveRepository(connection, tenant)
-    archive_id = uuid7()
-    archives.add(archive_id, project_id, agent_id, agent, 0)
-    archives.set_size(archive_id, MemoryRepository(connection, tenant).archive(project_id, agent_id, archive_id))
-    return archive_id
+    index_queue.revoke_tickets(tx.connection)
+    return MemoryRepository(tx).reset_indexed(project_id, agent_id)
 
 
 def list_archives(
@@ -71,8 +54,7 @@ def list_archives(
 ) -> tuple[list[StoredArchive], int]:
     """Return one page of the project's archives, newest first, and the total number."""
     ProjectRepository(connection, tenant).get(project_id)
-    archives = ArchiveRepository(connection, tenant)
-    return archives.page(project_id, limit, offset), archives.count(project_id)
+    return ArchiveRepository(connection, tenant).page(project_id, limit, offset)
 
 
 def archive_page(
@@ -80,5 +62,5 @@ def archive_page(
 ) -> list[StoredMemory]:
     """Return the archive's next memories, oldest first; an empty list at the end."""
     ProjectRepository(connection, tenant).get(project_id)
-    ArchiveRepository(connection, tenant).get(project_id, archive_id)
+    ArchiveRepository(connection, tenant).require(project_id, archive_id)
     return MemoryRepository(connection, tenant).archived_after(project_id, archive_id, after)

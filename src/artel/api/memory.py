@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, Query, status
 from fastapi.responses import StreamingResponse
 from pydantic.json_schema import SkipJsonSchema
 
+from artel.agent_memory import knowledge
 from artel.agent_memory import transactions as memories
-from artel.agent_memory.context_store import AgentContextStore
-from artel.agent_memory.knowledge import ProjectKnowledge
 from artel.agent_memory.repository import NewMemory, StoredMemory
+from artel.agent_memory.service import AgentContextStore
 from artel.agents.transactions import get_agent
 from artel.api.dependencies import AgentId, ArchiveId, CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.problems import documented
@@ -128,8 +128,9 @@ async def search_knowledge(
     """Search the memories of all agents of the project."""
     project = await services.database.read(get_project, user, project_id)
     agents = [(agent.id, agent.name) for agent in project.agents]
-    knowledge = ProjectKnowledge(services.memories, user, project_id, agents)
-    found = await knowledge.search(body.query, body.top_k, _filter(body))
+    found = await knowledge.search_knowledge(
+        services.memories, user, project_id, agents, body.query, body.top_k, _filter(body)
+    )
     return KnownMemories(
         items=[KnownMemory.of(hit.memory, score=hit.score, agent_id=hit.agent_id, agent=hit.agent) for hit in found]
     )

@@ -335,7 +335,7 @@ def end_task(
     for task_id in aborted:
         TaskRepository(tx).move(task.workflow_id, task_id, OPEN_TASKS, **abort, finished_at=now)
     if memories and task.agent_id is not None:
-        remember(tx.connection, tx.principal, turn.project_id, task.agent_id, memories)
+        remember(tx, turn.project_id, task.agent_id, memories)
         tx.after_commit(MemoriesChanged())
 
 

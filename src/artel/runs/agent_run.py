@@ -8,7 +8,7 @@ from artel.agent_loop.context import Remembered, build_context
 from artel.agent_loop.loop import Run, load_graphs, run_loop
 from artel.agent_loop.parking import Parked, State
 from artel.agent_loop.task import AgentSpec, LoopSettings
-from artel.agent_memory.context_store import Recalled
+from artel.agent_memory.service import Recalled
 from artel.brain.brain import BudgetGuard, Message, ToolCall
 from artel.brain.errors import ModelTimedOut
 from artel.contract.chat import ContextItem

@@ -10,7 +10,7 @@ from typing import Protocol
 from artel.agent_loop.context import Said
 from artel.agent_loop.parking import State, load_state
 from artel.agent_loop.task import Listener, Tally
-from artel.agent_memory.context_store import Recalled
+from artel.agent_memory.service import Recalled
 from artel.brain.brain import BudgetGuard, ToolCall, Usage
 from artel.contract.chat import ContextItem
 from artel.contract.events import EventData

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 
-from artel.agent_memory.context_store import Recalled
+from artel.agent_memory.service import Recalled
 from artel.brain.brain import ToolCall
 from artel.contract.events import ContextRetrieved, EventData, ToolCalled, ToolReturned
 from artel.spaces.worker_space import WorkerSpace

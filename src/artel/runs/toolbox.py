@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from artel.agent_memory.context_store import Recalled
-from artel.agent_memory.knowledge import ProjectKnowledge
+from artel.agent_memory.knowledge import search_knowledge
 from artel.agent_memory.repository import NewMemory
+from artel.agent_memory.service import Recalled
 from artel.approvals.transactions import use
 from artel.brain.brain import ToolCall
 from artel.contract.http import Agent
@@ -107,8 +107,8 @@ class _ProjectMemory:
         services, principal, project_id = self._space.services, self._space.principal, self._space.project_id
         project = await services.database.read(get_project, principal, project_id)
         agents = [(agent.id, agent.name) for agent in project.agents if agent.memory]
-        knowledge = ProjectKnowledge(services.memories, principal, project_id, agents)
-        found = await knowledge.search(query, top_k, Filter(type=type))
+        where = Filter(type=type)
+        found = await search_knowledge(services.memories, principal, project_id, agents, query, top_k, where)
         sources = [f"{item.memory.type} of {item.agent}" for item in found]
         return [
             Recollection(item.memory.content, source, item.score, item.memory.type, item.memory.created_at)

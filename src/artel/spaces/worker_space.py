@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
-from artel.agent_memory.context_store import AgentContextStore, Recalled
 from artel.agent_memory.repository import NewMemory, StoredMemory
+from artel.agent_memory.service import AgentContextStore, Recalled
 from artel.agents import transactions as agent_rows
 from artel.auth.principal import Principal
 from artel.contract.http import Agent

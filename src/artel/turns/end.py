@@ -108,7 +108,7 @@ def end_turn(tx: Tx, turn: Turn, outcome: Outcome) -> Ended:
     if outcome.usage:
         _add_usage(tx, turn, outcome.usage, outcome.shares, now, agent)
     for agent_id, memories in outcome.memories.items():
-        remember(tx.connection, tx.principal, turn.project_id, agent_id, memories)
+        remember(tx, turn.project_id, agent_id, memories)
         tx.after_commit(MemoriesChanged())
     if (
         agent is None or not is_direct

@@ -13,7 +13,7 @@ from typing import Any
 
 from artel.errors import ArtelError, ConfigurationInvalid
 from artel.vector_index.bm25 import document_vector, idf, query_vector
-from artel.vector_index.ranking import best_by_words, candidate_count, clamp_top_k, fuse
+from artel.vector_index.search import best_by_words, best_first, candidate_count, clamp_top_k, fuse
 from artel.vector_index.store import (
     EVERYTHING,
     Filter,
@@ -172,7 +172,7 @@ class ChromaStore:
         if dense is None:
             return best_by_words(words, top_k)
         limit = candidate_count(top_k)
-        best = sorted(words, key=lambda hit: (-hit.score, hit.id))[:limit]
+        best = best_first(words)[:limit]
         return fuse([best, _by_meaning(collection, dense, limit, where)], top_k)
 
     def _delete(self, name: str, ids: list[str]) -> None:
@@ -237,22 +237,13 @@ def _by_words(collection: Any, text: str, where: Filter) -> list[Hit]:
     return [
         Hit(memory_id, sum(idfs[term] * weight for term, weight in document.items()))
         for memory_id, document, metadata in zip(found["ids"], weights, found["metadatas"], strict=True)
-        if document and _matches(metadata, where)
+        if document and where.matches(metadata["type"], bool(metadata["success"]), metadata["created_at"])
     ]
 
 
 def _weights(document: str, terms: list[str]) -> dict[str, float]:
     weights = dict(term.split(":") for term in document.split())
     return {term: float(weights[term]) for term in terms if term in weights}
-
-
-def _matches(metadata: dict[str, Any], where: Filter) -> bool:
-    return (
-        where.type in (None, metadata["type"])
-        and where.success in (None, bool(metadata["success"]))
-        and (where.since is None or metadata["created_at"] >= microseconds(where.since))
-        and (where.until is None or metadata["created_at"] <= microseconds(where.until))
-    )
 
 
 def _by_meaning(collection: Any, vector: list[float], limit: int, where: Filter) -> list[Hit]:

@@ -8,7 +8,7 @@ from qdrant_edge import Point as EdgePoint
 
 from artel.errors import ArtelError
 from artel.vector_index.gate import EdgeGate, hits, memory_ids
-from artel.vector_index.ranking import best_by_words, candidate_count, clamp_top_k, fuse
+from artel.vector_index.search import best_by_words, candidate_count, clamp_top_k, fuse
 from artel.vector_index.shard import ShardFolder
 from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryUnavailable, Point, Vector, by_collection
 from artel.vector_index.worker import Worker

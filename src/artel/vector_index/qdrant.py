@@ -25,7 +25,7 @@ from artel.vector_index.gate import (
     hits,
     memory_ids,
 )
-from artel.vector_index.ranking import best_by_words, candidate_count, clamp_top_k, fuse
+from artel.vector_index.search import best_by_words, candidate_count, clamp_top_k, fuse
 from artel.vector_index.store import (
     EVERYTHING,
     Filter,

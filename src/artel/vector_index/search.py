@@ -1,9 +1,16 @@
-"""Search of one collection with embedding of the query."""
+"""Search of one collection, and the ranking of hits: deterministic and the same for every engine."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.vector_index.embedder import Embedder
-from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryStore, Vector
+from artel.vector_index.store import EVERYTHING, MAX_TOP_K, Filter, Hit, MemoryStore, Vector
+
+CANDIDATES = 50  # per search: enough for the fusion and cheap to fetch
+# Small, as in Qdrant: the first hit of only one search must not rank below middling hits of both searches.
+RRF_K = 2
 
 log = get_logger(__name__)
 
@@ -14,14 +21,39 @@ async def search_memory(
     """Return the best memories for a query; without an embedder, or if it fails, by words only."""
     if not query.strip() or await store.count(collection) == 0:
         return []
-    return await store.search(collection, query, await _vector(embedder, query), top_k, where)
+    vector: Vector | None = None
+    if embedder.dimensions:
+        try:
+            [vector] = await embedder.embed([query])
+        except ArtelError as failure:
+            log.warning("memory_searched_by_words_alone", reason=failure.detail)
+    return await store.search(collection, query, vector, top_k, where)
 
 
-async def _vector(embedder: Embedder, query: str) -> Vector | None:
-    if embedder.dimensions == 0:
-        return None
-    try:
-        return (await embedder.embed([query]))[0]
-    except ArtelError as failure:
-        log.warning("memory_searched_by_words_alone", reason=failure.detail)
-        return None
+def clamp_top_k(top_k: int) -> int:
+    """Return top_k limited to 0..MAX_TOP_K."""
+    return min(max(top_k, 0), MAX_TOP_K)
+
+
+def candidate_count(top_k: int) -> int:
+    """Return how many hits each search fetches: more than top_k, so that ties are broken here."""
+    return max(CANDIDATES, 2 * clamp_top_k(top_k))
+
+
+def fuse(searches: Sequence[Iterable[Hit]], top_k: int) -> list[Hit]:
+    """Merge searches by reciprocal rank fusion (score 1 is first in all of them); ties are ordered by id."""
+    scores: defaultdict[str, float] = defaultdict(float)
+    for hits in searches:
+        for rank, hit in enumerate(best_first(hits)):
+            scores[hit.id] += RRF_K / (RRF_K + rank) / len(searches)
+    return best_first(Hit(memory_id, score) for memory_id, score in scores.items())[: clamp_top_k(top_k)]
+
+
+def best_by_words(hits: Iterable[Hit], top_k: int) -> list[Hit]:
+    """Return the best hits of a search by words, with their unbounded scores mapped to 0..1."""
+    return [Hit(hit.id, hit.score / (1 + hit.score)) for hit in best_first(hits)[: clamp_top_k(top_k)]]
+
+
+def best_first(hits: Iterable[Hit]) -> list[Hit]:
+    """Return hits by descending score; ties are ordered by id."""
+    return sorted(hits, key=lambda hit: (-hit.score, hit.id))

@@ -52,6 +52,16 @@ class Filter:
     since: datetime | None = None
     until: datetime | None = None
 
+    def matches(self, type_: str, success: bool, created_at: datetime | int) -> bool:
+        """Return whether a memory meets the conditions; its time may be given in microseconds since the epoch."""
+        at = created_at if isinstance(created_at, int) else microseconds(created_at)
+        return (
+            self.type in (None, type_)
+            and self.success in (None, success)
+            and (self.since is None or at >= microseconds(self.since))
+            and (self.until is None or at <= microseconds(self.until))
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
