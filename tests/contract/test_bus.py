@@ -32,8 +32,7 @@ from artel.bus.bus import (
     Reason,
     RequestTimeout,
 )
-from artel.bus.local import LocalBus
-from artel.bus.local_broker import LocalBroker
+from artel.bus.local import LocalBroker, LocalBus
 from artel.bus.rabbit import RabbitBus
 from artel.bus.receiver import Received
 from artel.contract.envelope import Command, Envelope, Error, InvalidMessage, Result

@@ -27,7 +27,7 @@ from pydantic import SecretStr, ValidationError
 from artel.errors import ConfigurationInvalid, Kind
 from artel.ids import uuid7
 from artel.settings import Settings
-from artel.vector_index import bm25, worker
+from artel.vector_index import bm25, engine_threads
 from artel.vector_index.edge import EdgeStore
 from artel.vector_index.embedder import MiniLmEmbedder, NoEmbedder
 from artel.vector_index.providers import make_store
@@ -799,7 +799,7 @@ async def test_call_fails_after_its_deadline(tmp_path: Path) -> None:
 
 
 async def test_calls_beyond_the_queue_limit_are_refused(edge: EdgeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "MAX_WAITING", 3)
+    monkeypatch.setattr(engine_threads, "MAX_WAITING", 3)
     go_on = threading.Event()
     accepted = [asyncio.create_task(edge._writer.run(go_on.wait, 10)) for _ in range(3)]
     await asyncio.sleep(0)

@@ -250,7 +250,7 @@ async def test_model_is_loaded_on_first_use(folder: Path) -> None:
 
     assert embedder._model is not None
     assert len(first[0]) == len(second[0]) == embedder.dimensions == 384
-    assert MiniLmEmbedder.installed()
+    assert find_model(None)
     assert folder
     await embedder.close()
     with pytest.raises(EmbeddingsUnavailable):
@@ -261,7 +261,7 @@ async def test_missing_model_says_how_to_install_it(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("artel.vector_index.minilm.PACKAGE", "not_installed")
     embedder = MiniLmEmbedder(tmp_path)
 
-    assert not MiniLmEmbedder.installed(tmp_path)
+    assert not find_model(tmp_path)
     with pytest.raises(EmbeddingsUnavailable, match="artel memory install-embeddings"):
         await embedder.embed(["hello"])
     assert isinstance(make_embedder(Settings(data_dir=tmp_path)), NoEmbedder)

@@ -112,9 +112,10 @@ HintCallback = Callable[[Hint], None]
 class Subscription(Protocol):
     """A handler that consumes a queue."""
 
+    spec: QueueSpec
+
     async def cancel(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
         """Stop consuming, wait for running handlers, and requeue what is unfinished after the grace period."""
-        ...
 
 
 class Bus(Protocol):
@@ -123,7 +124,6 @@ class Bus(Protocol):
     @property
     def connected(self) -> bool:
         """Whether messages can be sent and received now."""
-        ...
 
     async def publish(
         self,
@@ -139,7 +139,6 @@ class Bus(Protocol):
         Raises QueueFull if a queue rejected it, and BusUnavailable if it was not confirmed in time. In that case it may
         have arrived: a retry must use the same message id.
         """
-        ...
 
     async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> Subscription:
         """Run the handler for every message of the queue, at most `at_once` concurrently.
@@ -148,28 +147,21 @@ class Bus(Protocol):
         is redelivered, up to `max_deliveries` in total, and then becomes a dead letter. An invalid message becomes a
         dead letter at once and is answered with INVALID_ARGUMENT. Raises NameTaken, QueueMismatch or BusUnavailable.
         """
-        ...
 
     async def reply(self, delivery: Delivery, envelope: Envelope) -> bool:
         """Reply to the sender of a delivery; return whether the reply was routed to a queue."""
-        ...
 
     async def request(self, key: str, envelope: Envelope, *, timeout_seconds: float) -> Envelope:
         """Send a request and return the reply, which may be an Error; raise NoListener or RequestTimeout."""
-        ...
 
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
         """Return the oldest dead letters without removing them."""
-        ...
 
     def send_hint(self, hint: Hint) -> None:
         """Send a hint to every process on the bus, including this one; never blocks, raises or retries."""
-        ...
 
     def on_hint(self, callback: HintCallback) -> Callable[[], None]:
         """Call back for every hint; return a function that removes the callback."""
-        ...
 
     async def close(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
         """Cancel every subscription and request, and close all connections."""
-        ...

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from aio_pika import Connection
@@ -30,40 +31,47 @@ Receive = Callable[[AbstractIncomingMessage], Awaitable[None]]
 log = get_logger(__name__)
 
 
-class ConnectionLost(Exception):
+class BrokerConnectionLost(Exception):
     """The connection or channel was lost during an operation, which may or may not have taken effect."""
 
 
 @asynccontextmanager
 async def translate_connection_errors() -> AsyncIterator[None]:
-    """Turn every error that the client library raises for a lost connection into ConnectionLost."""
+    """Turn every error that the client library raises for a lost connection into BrokerConnectionLost."""
     try:
         yield
     except (*CONNECTION_EXCEPTIONS, EOFError) as problem:
         if isinstance(problem, TimeoutError):  # TimeoutError is an OSError, but here it is our own deadline
             raise
-        raise ConnectionLost(str(problem) or type(problem).__name__) from problem
+        raise BrokerConnectionLost(str(problem) or type(problem).__name__) from problem
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         # The library cancels pending calls when it drops a connection; this task itself was not cancelled.
-        raise ConnectionLost("the connection was dropped") from None
+        raise BrokerConnectionLost("the connection was dropped") from None
 
 
 async def retry_until_deadline(operation: Callable[[], Awaitable[T]], seconds: float) -> T:
     """Run an operation, retry it when the connection is lost, and raise BusUnavailable after the deadline."""
+
+    def note(problem: BrokerConnectionLost) -> None:
+        log.info("bus_tries_again", problem=repr(problem))
+
     try:
         async with asyncio.timeout(seconds):
-            return await retry(operation, ConnectionLost, RETRY_BACKOFF, _note_retry)
+            return await retry(operation, BrokerConnectionLost, RETRY_BACKOFF, note)
     except TimeoutError:
         raise BusUnavailable(
             f"The message broker didn't answer within {seconds:g} s. Try again in a moment.", retry_after=5
         ) from None
 
 
-def _note_retry(problem: ConnectionLost) -> None:
-    log.info("bus_tries_again", problem=repr(problem))
+async def ignore_loss(operation: Awaitable[object], seconds: float = CLOSING_SECONDS) -> None:
+    """Await an operation that only cleans up, and ignore a lost connection or a timeout."""
+    with suppress(BrokerConnectionLost, TimeoutError):
+        async with translate_connection_errors(), asyncio.timeout(seconds):
+            await operation
 
 
 class Link:
@@ -77,31 +85,27 @@ class Link:
         self._name = name
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._up = asyncio.Event()
+        self.up = asyncio.Event()  # also set when the link is closed
         self._closed = False
         self._problem = ""
 
     @property
     def connected(self) -> bool:
         """Whether the connection is up."""
-        return self._up.is_set() and not self._closed
+        return self.up.is_set() and not self._closed
 
     async def open(self, timeout_seconds: float) -> None:
         """Connect for the first time; raise BusUnavailable on timeout."""
         self._connect()
         try:
             async with asyncio.timeout(timeout_seconds):
-                await self._up.wait()
+                await self.up.wait()
         except TimeoutError:
             raise BusUnavailable(f"The message broker can't be reached: {self._problem or 'no answer'}") from None
 
-    async def wait_until_up(self) -> None:
-        """Wait until the connection is up or closed; the caller sets the timeout."""
-        await self._up.wait()
-
     async def channel(self, *, confirms: bool = False) -> AbstractChannel:
         """Open a channel as soon as the connection is up; the caller sets the timeout."""
-        await self.wait_until_up()
+        await self.up.wait()
         if self._closed or self._connection is None:
             raise BusClosed("The bus is closed.")
         async with translate_connection_errors():
@@ -112,67 +116,50 @@ class Link:
     async def close(self) -> None:
         """Close the connection, or stop trying to connect."""
         self._closed = True
-        self._up.set()  # wake up waiters: no connection will come
+        self.up.set()  # wake up waiters: no connection will come
         if self._connecting:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
-        await _close(self._connection)
+        await self._close()
 
     def _connect(self) -> None:
         self._connecting = asyncio.create_task(self._connect_until_up(), name=f"bus-{self._name}-connects")
 
-    def _lost(self, lost: Connection, problem: BaseException | None) -> None:
-        if lost is self._connection and not self._closed and self._up.is_set():
-            self._up.clear()
+    async def _close(self) -> None:
+        """Close the connection explicitly, so that its finalizer doesn't try to."""
+        if self._connection:
+            await ignore_loss(self._connection.close(), CLOSE_SECONDS)
+
+    def _lost(self, lost: Connection, _sender: Any, problem: BaseException | None) -> None:
+        if lost is self._connection and not self._closed and self.up.is_set():
+            self.up.clear()
             log.warning("bus_connection_lost", connection=self._name, problem=repr(problem))
             self._connect()
 
     async def _connect_until_up(self) -> None:
-        await _close(self._connection)
         attempt = 0
-        while not await self._try_to_connect():
+        while True:
+            await self._close()  # the lost connection, or the one of the last attempt
+            connection = self._connection = Connection(self._url)
+            connection.close_callbacks.add(partial(self._lost, connection))
+            try:
+                async with translate_connection_errors(), asyncio.timeout(CONNECT_SECONDS):
+                    await connection.connect()
+                break
+            except (BrokerConnectionLost, TimeoutError) as problem:
+                described = str(problem) or "no answer"
+                if described != self._problem:  # log each problem once, however long it lasts
+                    self._problem = described
+                    log.warning("bus_not_reached", connection=self._name, problem=self._problem)
+            except Exception:  # nothing awaits this task, so it must not die
+                log.exception("bus_connecting_failed", connection=self._name)
             await asyncio.sleep(RECONNECT_BACKOFF.seconds(attempt))
             attempt += 1
-        self._up.set()
-        log.info("bus_connected", connection=self._name, attempts=attempt + 1)
-        if self._connection and self._connection.transport and self._connection.transport.connection.is_closed:
-            self._lost(self._connection, None)  # lost before we looked
-
-    async def _try_to_connect(self) -> bool:
-        connection = Connection(self._url)
-
-        def lost(_sender: Any, problem: BaseException | None) -> None:
-            self._lost(connection, problem)
-
-        connection.close_callbacks.add(lost)
-        try:
-            async with translate_connection_errors(), asyncio.timeout(CONNECT_SECONDS):
-                await connection.connect()
-        except (ConnectionLost, TimeoutError) as problem:
-            described = str(problem) or "no answer"
-            if described != self._problem:  # log each problem once, however long it lasts
-                self._problem = described
-                log.warning("bus_not_reached", connection=self._name, problem=self._problem)
-            await _close(connection)
-            return False
-        except Exception:  # nothing awaits this task, so it must not die
-            log.exception("bus_connecting_failed", connection=self._name)
-            await _close(connection)
-            return False
-        except asyncio.CancelledError:
-            await _close(connection)
-            raise
-        self._connection = connection
         self._problem = ""
-        return True
-
-
-async def _close(connection: Connection | None) -> None:
-    """Close a connection explicitly, so that its finalizer doesn't try to."""
-    if connection:
-        with suppress(ConnectionLost, TimeoutError):
-            async with translate_connection_errors(), asyncio.timeout(CLOSE_SECONDS):
-                await connection.close()
+        self.up.set()
+        log.info("bus_connected", connection=self._name, attempts=attempt + 1)
+        if connection.transport and connection.transport.connection.is_closed:  # lost before we looked
+            self._lost(connection, None, None)
 
 
 class Feed:
@@ -209,7 +196,7 @@ class Feed:
                 underlay.on_consumer_cancel_callbacks.add(lost)  # the queue was deleted, the channel is still open
                 self._tag = await queue.consume(self._receive, no_ack=self._no_ack)
         except BaseException:
-            await close_channel(channel)
+            await ignore_loss(channel.close())
             raise
         self._channel, self._queue = channel, queue
         if channel.is_closed:
@@ -222,22 +209,18 @@ class Feed:
             self._restoring.cancel()
             await asyncio.wait([self._restoring])
         if self._channel and self._queue and not self._channel.is_closed:
-            with suppress(ConnectionLost, TimeoutError):
-                async with translate_connection_errors(), asyncio.timeout(CLOSING_SECONDS):
-                    await self._queue.cancel(self._tag)
+            await ignore_loss(self._queue.cancel(self._tag))
 
     async def delete_queue(self, name: str) -> None:
         """Delete a queue if the channel is still open."""
         if self._channel and not self._channel.is_closed:
-            with suppress(ConnectionLost, TimeoutError):
-                async with translate_connection_errors(), asyncio.timeout(CLOSING_SECONDS):
-                    await self._channel.queue_delete(name)
+            await ignore_loss(self._channel.queue_delete(name))
 
     async def close(self) -> None:
         """Close the channel; unacknowledged messages return to the queue."""
         await self.stop()
         if self._channel:
-            await close_channel(self._channel)
+            await ignore_loss(self._channel.close())
 
     def _lost(self, channel: AbstractChannel) -> None:
         if channel is self._channel and not self._stopped:
@@ -245,29 +228,18 @@ class Feed:
             self._restoring = asyncio.create_task(self._restore(channel), name=f"bus-{self._name}-restores")
 
     async def _restore(self, lost: AbstractChannel) -> None:
-        await close_channel(lost)
+        await ignore_loss(lost.close())
         attempt = 0
-        while not await self._try_to_open():
+        while True:
+            await self._link.up.wait()
+            try:
+                async with asyncio.timeout(STEP_SECONDS):
+                    await self.open()
+                break
+            except (BrokerConnectionLost, TimeoutError, ArtelError) as problem:
+                log.warning("bus_queue_not_restored", queue=self._name, problem=repr(problem))
+            except Exception:  # nothing awaits this task, so it must not die
+                log.exception("bus_queue_not_restored", queue=self._name)
             await asyncio.sleep(RECONNECT_BACKOFF.seconds(attempt))
             attempt += 1
         log.info("bus_queue_restored", queue=self._name, attempts=attempt + 1)
-
-    async def _try_to_open(self) -> bool:
-        await self._link.wait_until_up()
-        try:
-            async with asyncio.timeout(STEP_SECONDS):
-                await self.open()
-        except (ConnectionLost, TimeoutError, ArtelError) as problem:
-            log.warning("bus_queue_not_restored", queue=self._name, problem=repr(problem))
-            return False
-        except Exception:  # nothing awaits this task, so it must not die
-            log.exception("bus_queue_not_restored", queue=self._name)
-            return False
-        return True
-
-
-async def close_channel(channel: AbstractChannel) -> None:
-    """Close a channel and ignore a lost connection or a timeout."""
-    with suppress(ConnectionLost, TimeoutError):
-        async with translate_connection_errors(), asyncio.timeout(CLOSING_SECONDS):
-            await channel.close()

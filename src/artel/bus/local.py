@@ -1,39 +1,172 @@
-"""The bus inside one process, with the semantics of RabbitMQ."""
+"""The bus inside one process, with the semantics of RabbitMQ, on timers and callbacks without tasks of its own."""
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from dataclasses import dataclass, replace
 
+from artel.bus.base import BaseBus
 from artel.bus.bus import (
     DEFAULT_GRACE_SECONDS,
     DEFAULT_TTL_SECONDS,
-    BusClosed,
     DeadLetter,
-    Delivery,
     Handler,
     Hint,
-    HintCallback,
+    NameTaken,
+    QueueFull,
+    QueueMismatch,
     QueueSpec,
+    Reason,
+    Subscription,
 )
 from artel.bus.hints import HintDispatcher
-from artel.bus.local_broker import LocalBroker, QueuedMessage
-from artel.bus.receiver import Outcome, Received, Receiver, Refuse, invalid_argument
-from artel.bus.requests import Requests
-from artel.bus.topology import check_key, check_pattern, reply_queue
-from artel.contract.envelope import Envelope, InvalidMessage
-from artel.ids import uuid7
+from artel.bus.receiver import Received, Receiver, Settlement
+from artel.bus.topology import check_key, matches
+from artel.contract.envelope import Envelope
+from artel.logs import get_logger
 
-REPLIES_AT_ONCE = 100
+MAX_DEAD_LETTERS = 10_000
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class QueuedMessage:
+    """A message in a queue and the time at which it expires."""
+
+    received: Received
+    deadline: float
+    timer: asyncio.TimerHandle | None = None
+
+    def stop_timer(self) -> None:
+        """Cancel the expiry."""
+        if self.timer:
+            self.timer.cancel()
+            self.timer = None
+
+
+class LocalQueue:
+    """One queue: the next free consumer gets the oldest message."""
+
+    def __init__(self, spec: QueueSpec, dead_letters: deque[DeadLetter]) -> None:
+        self.spec = spec
+        self.consumers: deque[LocalSubscription] = deque()
+        self._waiting: deque[QueuedMessage] = deque()
+        self._closed = False
+        self._dead_letters = dead_letters
+
+    def put(self, message: QueuedMessage) -> bool:
+        """Append a message; return False if the queue has reached its maximum length."""
+        if len(self._waiting) >= self.spec.max_length:
+            return False
+        self._waiting.append(message)
+        self._start_timer(message)
+        self.dispatch()
+        return True
+
+    def settle(self, message: QueuedMessage, settlement: Settlement) -> None:
+        """Requeue, dead-letter or drop a delivered message, then dispatch the next one."""
+        attempt = message.received.attempt
+        if settlement is Settlement.DEAD:
+            self._dead_letter(message, Reason.INVALID)
+        elif settlement is Settlement.AGAIN and attempt >= self.spec.max_deliveries:
+            self._dead_letter(message, Reason.FAILED)
+        elif settlement is Settlement.AGAIN and not self._closed:
+            message.received = replace(message.received, attempt=attempt + 1)
+            self._waiting.appendleft(message)
+            self._start_timer(message)
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """Deliver messages while there are any and a consumer is free."""
+        while self._waiting and (consumer := self._next_free()):
+            message = self._waiting.popleft()
+            message.stop_timer()
+            if message.deadline <= asyncio.get_running_loop().time():  # expired, but its timer has not run yet
+                self._dead_letter(message, Reason.EXPIRED)
+            else:
+                consumer.take(message)
+
+    def close(self) -> None:
+        """Drop all messages, also those that are requeued later."""
+        self._closed = True
+        for message in self._waiting:
+            message.stop_timer()
+        self._waiting.clear()
+
+    def _next_free(self) -> "LocalSubscription | None":
+        for _ in range(len(self.consumers)):
+            self.consumers.rotate(-1)
+            if self.consumers[-1].is_free:
+                return self.consumers[-1]
+        return None
+
+    def _start_timer(self, message: QueuedMessage) -> None:
+        message.timer = asyncio.get_running_loop().call_at(message.deadline, self._expire, message)
+
+    def _expire(self, message: QueuedMessage) -> None:
+        self._waiting.remove(message)
+        self._dead_letter(message, Reason.EXPIRED)
+
+    def _dead_letter(self, message: QueuedMessage, reason: Reason) -> None:
+        message.stop_timer()
+        received, queue = message.received, self.spec.name
+        log.warning("message_dead_lettered", queue=queue, key=received.key, reason=reason.value)
+        self._dead_letters.append(DeadLetter(received.body, received.key, queue, reason))
+
+
+class LocalBroker:
+    """The broker that the buses of one process share."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, LocalQueue] = {}
+        self.dead_letters: deque[DeadLetter] = deque(maxlen=MAX_DEAD_LETTERS)
+        self.dispatchers: set[HintDispatcher] = set()
+
+    def publish(self, received: Received, ttl_seconds: float, queue: str | None = None) -> bool:
+        """Put a message once into the named queue, or every one with a matching key; return whether there was any."""
+        queues = [
+            each
+            for name, each in self.queues.items()
+            if name == queue or (queue is None and any(matches(key, received.key) for key in each.spec.keys))
+        ]
+        deadline = asyncio.get_running_loop().time() + ttl_seconds
+        full = [each.spec.name for each in queues if not each.put(QueuedMessage(received, deadline))]
+        if full:
+            raise QueueFull(f"The queue {full[0]} is full. Try again in a moment.", retry_after=1)
+        return bool(queues)
+
+    def attach(self, spec: QueueSpec, consumer: "LocalSubscription") -> LocalQueue:
+        """Add a consumer to a queue, which is created if missing; raise NameTaken or QueueMismatch."""
+        queue = self.queues.get(spec.name)
+        if queue is None:
+            queue = self.queues[spec.name] = LocalQueue(spec, self.dead_letters)
+        elif replace(spec, keys=queue.spec.keys) != queue.spec:
+            raise QueueMismatch(f"The queue {spec.name} exists with other properties.")
+        elif spec.exclusive and queue.consumers:
+            raise NameTaken(f"The name {spec.name} is taken.")
+        else:  # as on RabbitMQ, existing bindings stay
+            queue.spec = replace(spec, keys=tuple(dict.fromkeys(queue.spec.keys + spec.keys)))
+        queue.consumers.append(consumer)
+        queue.dispatch()
+        return queue
+
+    def detach(self, queue: LocalQueue, consumer: "LocalSubscription") -> None:
+        """Remove a consumer from a queue, and the queue too unless it is durable."""
+        if consumer in queue.consumers:
+            queue.consumers.remove(consumer)
+            if not queue.spec.durable:
+                queue.close()
+                del self.queues[queue.spec.name]
 
 
 class LocalSubscription:
     """A handler that consumes a queue of the in-process broker."""
 
-    def __init__(
-        self, broker: LocalBroker, spec: QueueSpec, receiver: Receiver, forget: Callable[["LocalSubscription"], None]
-    ) -> None:
+    def __init__(self, broker: LocalBroker, spec: QueueSpec, receiver: Receiver, registry: set[Subscription]) -> None:
+        self.spec = spec
         self._broker = broker
         self._receiver = receiver
-        self._forget = forget
+        self._registry = registry
         self._stopped = False
         self._queue = broker.attach(spec, self)
 
@@ -46,37 +179,31 @@ class LocalSubscription:
         """Start a task that handles a message, and settle the message when the task ends."""
         task = self._receiver.start(self._receiver.handle(message.received))
 
-        def settle(done: asyncio.Task[Outcome]) -> None:
+        def settle(done: asyncio.Task[Settlement]) -> None:
             unfinished = done.cancelled() or done.exception() is not None
-            self._queue.settle(message, Outcome.AGAIN if unfinished else done.result())
+            self._queue.settle(message, Settlement.AGAIN if unfinished else done.result())
 
         task.add_done_callback(settle)
 
     async def cancel(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Stop consuming, wait for running handlers, and requeue what is unfinished after the grace period."""
         self._stopped = True
         try:
             await self._receiver.finish(grace_seconds)
         finally:
             self._broker.detach(self._queue, self)
-            self._forget(self)
+            self._registry.discard(self)
 
 
-class LocalBus:
+class LocalBus(BaseBus):
     """A bus with its own in-process broker, or one of several that share one."""
 
     def __init__(self, broker: LocalBroker | None = None, *, name: str = "artel") -> None:
+        super().__init__(name)
         self._broker = broker or LocalBroker()
         self._owns_broker = broker is None
-        self._name = name
-        self._closed = False
-        self._hints = HintDispatcher()
-        self._broker.join(self._hints)
-        self._subscriptions: set[LocalSubscription] = set()
-        address = reply_queue(uuid7())
-        self._requests = Requests(self, address)
-        replies = QueueSpec(address, keys=(), exclusive=True, durable=False)
-        self._replies = self._subscription(replies, self._requests.resolve, REPLIES_AT_ONCE, self._requests.fail)
+        self._broker.dispatchers.add(self._hints)
+        replies = QueueSpec(self._address, keys=(), exclusive=True, durable=False)
+        self._replies = LocalSubscription(self._broker, replies, self._reply_receiver, self._subscriptions)
 
     @property
     def connected(self) -> bool:
@@ -92,7 +219,6 @@ class LocalBus:
         reply_to: str | None = None,
         correlation_id: str | None = None,
     ) -> bool:
-        """Put a message into every queue bound to its key; return whether there was any."""
         received = Received(envelope.to_bytes(), check_key(key), reply_to, correlation_id, attempt=1)
         self._check_open()
         routed = self._broker.publish(received, ttl_seconds)
@@ -100,60 +226,29 @@ class LocalBus:
         return routed
 
     async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> LocalSubscription:
-        """Run the handler for every message of the queue, at most `at_once` concurrently."""
-        self._check_open()
-        for pattern in spec.keys:
-            check_pattern(pattern)
-        subscription = self._subscription(spec, handler, at_once, self._refuse)
+        receiver = self._receiver(spec, handler, at_once)
+        subscription = LocalSubscription(self._broker, spec, receiver, self._subscriptions)
         self._subscriptions.add(subscription)
         return subscription
 
-    async def reply(self, delivery: Delivery, envelope: Envelope) -> bool:
-        """Reply to the sender of a delivery; return whether its reply queue exists."""
-        return self._send_reply(delivery.reply_to, delivery.correlation_id, envelope)
-
-    async def request(self, key: str, envelope: Envelope, *, timeout_seconds: float) -> Envelope:
-        """Publish a request and return the reply."""
-        return await self._requests.send(key, envelope, timeout_seconds)
-
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
-        """Return the oldest dead letters without removing them."""
-        return self._broker.dead_letters(limit)
+        return list(self._broker.dead_letters)[:limit]
 
     def send_hint(self, hint: Hint) -> None:
         """Send a hint to every bus that shares the broker."""
         if not self._closed:
-            self._broker.send_hint(hint)
-
-    def on_hint(self, callback: HintCallback) -> Callable[[], None]:
-        """Call back for every hint; return a function that removes the callback."""
-        return self._hints.on_hint(callback)
+            for dispatcher in self._broker.dispatchers:
+                dispatcher.dispatch(hint)
 
     async def close(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Cancel every subscription and request."""
-        await asyncio.gather(*(each.cancel(grace_seconds=grace_seconds) for each in list(self._subscriptions)))
-        self._closed = True  # only now: handlers that are finishing may still publish
-        self._requests.close()
+        await self._stop(grace_seconds)
         await self._replies.cancel(grace_seconds=0)
-        self._broker.leave(self._hints)
+        self._broker.dispatchers.discard(self._hints)
         self._hints.clear()
         if self._owns_broker:
-            self._broker.close()
+            for queue in self._broker.queues.values():
+                queue.close()
 
-    def _subscription(self, spec: QueueSpec, handler: Handler, at_once: int, refuse: Refuse) -> LocalSubscription:
-        receiver = Receiver(spec.name, handler, at_once=at_once, refuse=refuse)
-        return LocalSubscription(self._broker, spec, receiver, forget=self._subscriptions.discard)
-
-    def _send_reply(self, reply_to: str | None, correlation_id: str | None, envelope: Envelope) -> bool:
-        self._check_open()
-        if reply_to is None:
-            return False
-        received = Received(envelope.to_bytes(), reply_to, None, correlation_id, attempt=1)
-        return self._broker.send_to(reply_to, received, DEFAULT_TTL_SECONDS)
-
-    async def _refuse(self, received: Received, problem: InvalidMessage) -> None:
-        self._send_reply(received.reply_to, received.correlation_id, invalid_argument(self._name, problem))
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise BusClosed("The bus is closed.")
+    async def _send_to_queue(self, queue: str, envelope: Envelope, correlation_id: str | None) -> bool:
+        received = Received(envelope.to_bytes(), queue, None, correlation_id, attempt=1)
+        return self._broker.publish(received, DEFAULT_TTL_SECONDS, queue)

@@ -9,7 +9,7 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from artel.bus.bus import Hint
 from artel.bus.declarations import declare_hint_queue
 from artel.bus.hints import HintDispatcher, PendingHints
-from artel.bus.link import ConnectionLost, Feed, Link, close_channel, translate_connection_errors
+from artel.bus.link import BrokerConnectionLost, Feed, Link, ignore_loss, translate_connection_errors
 from artel.bus.topology import HINT_EXCHANGE
 from artel.errors import ArtelError
 from artel.ids import uuid7
@@ -28,14 +28,10 @@ class RabbitHints:
         self._link = writing
         self._dispatcher = dispatcher
         self._sender = uuid7()
-        self._feed = Feed(reading, "hints", declare_hint_queue, self._receive, no_ack=True)
+        self.feed = Feed(reading, "hints", declare_hint_queue, self._receive, no_ack=True)
         self._pending = PendingHints()
         self._sending: asyncio.Task[None] | None = None
         self._channel: AbstractChannel | None = None
-
-    async def open(self) -> None:
-        """Start to receive hints."""
-        await self._feed.open()
 
     def send(self, hint: Hint) -> None:
         """Dispatch a hint in this process, and send it to the others if the broker can be reached."""
@@ -51,26 +47,22 @@ class RabbitHints:
             self._sending.cancel()
             await asyncio.wait([self._sending])
         if self._channel:
-            await close_channel(self._channel)
-        await self._feed.close()
+            await ignore_loss(self._channel.close())
+        await self.feed.close()
 
     async def _send_pending(self) -> None:
         while hints := self._pending.take():
             try:
-                async with asyncio.timeout(SEND_SECONDS):
+                async with asyncio.timeout(SEND_SECONDS), translate_connection_errors():
                     for hint in hints:
-                        await self._send(hint)
-            except (ConnectionLost, TimeoutError, ArtelError) as problem:
+                        if self._channel is None or self._channel.is_closed:
+                            self._channel = await self._link.channel()
+                        body = json.dumps({"kind": hint.kind, "key": hint.key}).encode()
+                        message = Message(body, app_id=self._sender, expiration=EXPIRATION_SECONDS)
+                        exchange = await self._channel.get_exchange(HINT_EXCHANGE, ensure=False)
+                        await exchange.publish(message, "", mandatory=False)
+            except (BrokerConnectionLost, TimeoutError, ArtelError) as problem:
                 log.info("hints_dropped", count=len(hints), problem=repr(problem))
-
-    async def _send(self, hint: Hint) -> None:
-        if self._channel is None or self._channel.is_closed:
-            self._channel = await self._link.channel()
-        body = json.dumps({"kind": hint.kind, "key": hint.key}).encode()
-        message = Message(body, app_id=self._sender, expiration=EXPIRATION_SECONDS)
-        async with translate_connection_errors():
-            exchange = await self._channel.get_exchange(HINT_EXCHANGE, ensure=False)
-            await exchange.publish(message, "", mandatory=False)
 
     async def _receive(self, message: AbstractIncomingMessage) -> None:
         if message.app_id == self._sender:

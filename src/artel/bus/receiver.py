@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import Any, TypeVar
 
 from artel.bus.bus import Delivery, Handler
-from artel.contract.envelope import Envelope, Error, ErrorInfo, InvalidMessage
+from artel.contract.envelope import Envelope, InvalidMessage
 from artel.logs import get_logger
 
 CANCEL_SECONDS = 5.0  # for a cancelled handler to clean up; after that it is abandoned
@@ -28,7 +28,7 @@ class Received:
     attempt: int
 
 
-class Outcome(Enum):
+class Settlement(Enum):
     """How a delivery ends: acknowledged, requeued, or dead-lettered."""
 
     DONE = auto()
@@ -37,12 +37,6 @@ class Outcome(Enum):
 
 
 Refuse = Callable[[Received, InvalidMessage], Awaitable[None]]
-
-
-def invalid_argument(source: str, problem: InvalidMessage) -> Envelope:
-    """Return the error reply to an invalid message."""
-    error = ErrorInfo(code="INVALID_ARGUMENT", message=problem.detail, retryable=False)
-    return Envelope.of(Error(error=error), source=source)
 
 
 class Receiver:
@@ -72,15 +66,18 @@ class Receiver:
         task.add_done_callback(self._running.discard)
         return task
 
-    async def handle(self, received: Received) -> Outcome:
+    async def handle(self, received: Received) -> Settlement:
         """Parse a message and run the handler."""
         async with self._slots:  # after a lost connection the broker redelivers messages that are still being handled
             try:
                 envelope = Envelope.from_bytes(received.body)
             except InvalidMessage as problem:
                 log.warning("message_invalid", queue=self._queue, key=received.key, problem=problem.detail)
-                await self._refuse_or_log(received, problem)
-                return Outcome.DEAD
+                try:
+                    await self._refuse(received, problem)
+                except Exception:
+                    log.warning("refusal_not_sent", queue=self._queue, key=received.key, exc_info=True)
+                return Settlement.DEAD
             return await self._run_handler(
                 Delivery(envelope, received.key, received.reply_to, received.correlation_id, received.attempt)
             )
@@ -99,7 +96,7 @@ class Receiver:
             log.warning("handlers_cancelled", queue=self._queue, count=len(late))
             await asyncio.wait(late, timeout=CANCEL_SECONDS)
 
-    async def _run_handler(self, delivery: Delivery) -> Outcome:
+    async def _run_handler(self, delivery: Delivery) -> Settlement:
         try:
             await self._handler(delivery)
         except (Exception, asyncio.CancelledError) as failure:
@@ -115,11 +112,5 @@ class Receiver:
                 attempt=delivery.attempt,
                 exc_info=True,
             )
-            return Outcome.AGAIN
-        return Outcome.DONE
-
-    async def _refuse_or_log(self, received: Received, problem: InvalidMessage) -> None:
-        try:
-            await self._refuse(received, problem)
-        except Exception:
-            log.warning("refusal_not_sent", queue=self._queue, key=received.key, exc_info=True)
+            return Settlement.AGAIN
+        return Settlement.DONE

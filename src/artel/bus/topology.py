@@ -93,17 +93,8 @@ def lock_queue(queue: str) -> str:
     return f"{queue}.lock"
 
 
-def check_key(key: str) -> str:
-    """Return the key; raise InvalidKey if messages can't be sent with it."""
-    return _check(key, wildcards=False)
-
-
-def check_pattern(pattern: str) -> str:
-    """Return the pattern; raise InvalidKey if a queue can't be bound to it."""
-    return _check(pattern, wildcards=True)
-
-
-def _check(key: str, *, wildcards: bool) -> str:
+def check_key(key: str, *, wildcards: bool = False) -> str:
+    """Return the key; raise InvalidKey if messages can't be sent with it, or queues bound to it with wildcards."""
     words = key.split(".")
     if len(key.encode(errors="replace")) > MAX_KEY_BYTES:
         raise InvalidKey(f"The key {key[:40]!r}... has more than {MAX_KEY_BYTES} bytes.")

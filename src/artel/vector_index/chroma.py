@@ -7,12 +7,13 @@ by Chroma's full-text index and scored here, so that the ranking is the same as 
 import importlib
 import importlib.util
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from artel.errors import ArtelError, ConfigurationInvalid
 from artel.vector_index.bm25 import document_vector, idf, query_vector
+from artel.vector_index.engine_threads import EngineThreads, is_engine_failure
 from artel.vector_index.search import best_by_words, best_first, candidate_count, clamp_top_k, fuse
 from artel.vector_index.store import (
     EVERYTHING,
@@ -26,7 +27,8 @@ from artel.vector_index.store import (
     checked_vector,
     microseconds,
 )
-from artel.vector_index.worker import Worker, is_engine_failure
+
+T = TypeVar("T")
 
 DEADLINE_SECONDS = 10.0
 PAGE = 1_000  # below Chroma's largest batch
@@ -44,71 +46,77 @@ class ChromaStore:
         self._model, self._dimensions = f"{model}/{dimensions}", dimensions
         self._open_client: Any = None
         self._collections: dict[str, Any] = {}
-        self._worker = Worker(
+        self._thread = EngineThreads(
             "memory index (Chroma)", MemoryUnavailable, deadline_seconds=deadline_seconds, is_failure=_is_failure
         )
         self.needs_rebuild = False
 
     async def rebuilt(self) -> None:
-        """Record that every memory has been indexed again."""
         self.needs_rebuild = False
 
     async def ensure_collection(self, name: str) -> bool:
         """Create the collection if missing; return whether it was missing. Chroma indexes all metadata by itself."""
-        return await self._worker.run(self._ensure, check_collection(name))
+        return await self._thread.run(self._ensure, check_collection(name))
 
     async def upsert(self, points: Sequence[Point]) -> None:
-        """Store points."""
-        await self._worker.run(self._upsert, by_collection(points))
+        await self._thread.run(self._upsert, by_collection(points))
 
     async def search(
         self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
     ) -> list[Hit]:
-        """Search by words, and also by meaning if there is a vector."""
+        def search(found: Any) -> list[Hit]:
+            words = _by_words(found, text, where)
+            dense = checked_vector(vector, self._dimensions)
+            if dense is None:
+                return best_by_words(words, top_k)
+            limit = candidate_count(top_k)
+            return fuse([best_first(words)[:limit], _by_meaning(found, dense, limit, where)], top_k)
+
         check_collection(collection)
-        if clamp_top_k(top_k) == 0:
-            return []
-        return await self._worker.run(self._search, collection, text, vector, top_k, where)
+        return await self._use(collection, search, []) if clamp_top_k(top_k) else []
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
-        """Delete some memories."""
-        await self._worker.run(self._delete, check_collection(collection), list(set(ids)))
+        deleted = list(set(ids))
+        await self._use(collection, lambda found: found.delete(ids=deleted) if deleted else None, None)
 
     async def clear(self, collection: str) -> None:
-        """Delete every memory but keep the collection."""
-        await self._worker.run(self._clear, check_collection(collection))
+        await self._use(collection, lambda found: found.delete(where={"dense": {"$gte": 0}}), None)
 
     async def drop(self, collection: str) -> None:
-        """Delete the collection and its memories."""
-        await self._worker.run(self._drop, check_collection(collection))
+        await self._thread.run(self._drop, check_collection(collection))
 
     async def rename(self, old: str, new: str) -> None:
-        """Move every memory to the new name, then drop the old collection."""
-        await self._worker.run(self._rename, check_collection(old), check_collection(new))
+        await self._thread.run(self._rename, check_collection(old), check_collection(new))
 
     async def count(self, collection: str) -> int:
-        """Return the number of memories in the collection."""
-        return await self._worker.run(self._count, check_collection(collection))
+        return await self._use(collection, lambda found: int(found.count()), 0)
 
     async def collections(self) -> list[str]:
-        """Return the names of all collections, sorted."""
-        return await self._worker.run(lambda: sorted(each.name for each in self._client().list_collections()))
+        return await self._thread.run(lambda: sorted(each.name for each in self._client().list_collections()))
 
     async def healthy(self) -> bool:
-        """Return whether the database can be opened and responds."""
         try:
-            await self._worker.run(lambda: self._client().heartbeat())
+            await self._thread.run(lambda: self._client().heartbeat())
         except ArtelError:
             return False
         return True
 
     async def close(self) -> None:
-        """Finish running calls and close the database."""
-        if not self._worker.closed:
+        if not self._thread.closed:
             try:
-                await self._worker.run(self._close)
+                await self._thread.run(self._close)
             finally:
-                await self._worker.close()
+                await self._thread.close()
+
+    async def _use(self, name: str, call: Callable[[Any], T], missing: T) -> T:
+        """Call with Chroma's collection and return the result, or `missing` if there is none for this model."""
+
+        def use() -> T:
+            found = self._find(name)
+            return missing if found is None else call(found)
+
+        check_collection(name)
+        return await self._thread.run(use)
 
     def _client(self) -> Any:
         if self._open_client is None:
@@ -163,28 +171,6 @@ class ChromaStore:
                     documents=[_document(point.text) for point in some],
                 )
 
-    def _search(self, name: str, text: str, vector: Vector | None, top_k: int, where: Filter) -> list[Hit]:
-        collection = self._find(name)
-        if collection is None:
-            return []
-        words = _by_words(collection, text, where)
-        dense = checked_vector(vector, self._dimensions)
-        if dense is None:
-            return best_by_words(words, top_k)
-        limit = candidate_count(top_k)
-        best = best_first(words)[:limit]
-        return fuse([best, _by_meaning(collection, dense, limit, where)], top_k)
-
-    def _delete(self, name: str, ids: list[str]) -> None:
-        collection = self._find(name)
-        if collection is not None and ids:
-            collection.delete(ids=ids)
-
-    def _clear(self, name: str) -> None:
-        collection = self._find(name)
-        if collection is not None:
-            collection.delete(where={"dense": {"$gte": 0}})
-
     def _drop(self, name: str) -> None:
         if self._find(name) is not None:
             self._client().delete_collection(name)
@@ -200,10 +186,6 @@ class ChromaStore:
             self._find(new).upsert(ids=page["ids"], **{key: page[key] for key in everything})
             source.delete(ids=page["ids"])
         self._drop(old)
-
-    def _count(self, name: str) -> int:
-        collection = self._find(name)
-        return 0 if collection is None else int(collection.count())
 
 
 def _metadata(point: Point, vector: list[float] | None) -> dict[str, str | int]:

@@ -7,11 +7,11 @@ from qdrant_edge import EdgeShard, UpdateOperation
 from qdrant_edge import Point as EdgePoint
 
 from artel.errors import ArtelError
-from artel.vector_index.gate import EdgeGate, hits, memory_ids
-from artel.vector_index.search import best_by_words, candidate_count, clamp_top_k, fuse
+from artel.vector_index.engine_threads import EngineThreads
+from artel.vector_index.gate import EdgeGate, memory_ids
+from artel.vector_index.search import candidate_count, clamp_top_k
 from artel.vector_index.shard import ShardFolder
 from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryUnavailable, Point, Vector, by_collection
-from artel.vector_index.worker import Worker
 
 DEADLINE_SECONDS = 5.0
 WRITE_DEADLINE_SECONDS = 60.0
@@ -35,21 +35,18 @@ class EdgeStore:
         self._ensured: set[str] = set()
         self._unflushed = 0
         name = "memory index"
-        self._readers = Worker(name, MemoryUnavailable, threads=READERS, deadline_seconds=deadline_seconds)
-        self._writer = Worker(name, MemoryUnavailable, deadline_seconds=WRITE_DEADLINE_SECONDS)
+        self._readers = EngineThreads(name, MemoryUnavailable, threads=READERS, deadline_seconds=deadline_seconds)
+        self._writer = EngineThreads(name, MemoryUnavailable, deadline_seconds=WRITE_DEADLINE_SECONDS)
 
     @property
     def needs_rebuild(self) -> bool:
-        """Whether the shard was recreated, so that every memory has to be indexed again."""
         return self._folder.needs_rebuild
 
     async def rebuilt(self) -> None:
-        """Record that every memory has been indexed again."""
         await self._open_shard()
         await self._writer.run(self._folder.rebuilt)
 
     async def ensure_collection(self, name: str) -> bool:
-        """Create the collection's marker if missing; return whether it was missing."""
         return await self._writer.run(self._ensure, EdgeGate(name, self._dimensions), name)
 
     async def upsert(self, points: Sequence[Point]) -> None:
@@ -59,42 +56,40 @@ class EdgeStore:
     async def search(
         self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
     ) -> list[Hit]:
-        """Search by words, and also by meaning if there is a vector."""
         gate = EdgeGate(collection, self._dimensions)
         if clamp_top_k(top_k) == 0:
             return []
-        return await self._readers.run(_search, await self._open_shard(), gate, text, vector, top_k, where)
+        shard = await self._open_shard()
+
+        def search() -> list[Hit]:
+            request = gate.searches(text, vector, candidate_count(top_k), where)
+            return gate.best(shard.query_batch(request), vector, top_k) if request else []
+
+        return await self._readers.run(search)
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
-        """Delete some memories."""
         gate = EdgeGate(collection, self._dimensions)
         if deleted := list(ids):
             await self._writer.run(self._update, gate.delete(deleted), len(deleted))
 
     async def clear(self, collection: str) -> None:
-        """Delete every memory but keep the collection."""
         await self._writer.run(self._update, EdgeGate(collection, self._dimensions).clear())
 
     async def drop(self, collection: str) -> None:
-        """Delete the collection and its memories."""
         await self._writer.run(self._drop, EdgeGate(collection, self._dimensions), collection)
 
     async def rename(self, old: str, new: str) -> None:
-        """Move every memory to the new name, then drop the old collection."""
         await self._writer.run(self._rename, old, new)
 
     async def count(self, collection: str) -> int:
-        """Return the number of memories in the collection."""
         request = EdgeGate(collection, self._dimensions).count()
         return await self._readers.run((await self._open_shard()).count, request)
 
     async def collections(self) -> list[str]:
-        """Return the names of all collections, sorted."""
         markers = await self._readers.run((await self._open_shard()).facet, EdgeGate.collections())
         return sorted(str(marker.value) for marker in markers.hits if marker.count)  # deleted markers count 0
 
     async def healthy(self) -> bool:
-        """Return whether the shard can be opened and responds."""
         try:
             await self._readers.run((await self._open_shard()).info)
         except ArtelError:
@@ -171,11 +166,3 @@ class EdgeStore:
             self._store(target.copies(records, source))
             self._update(source.delete(memory_ids(records)), len(records))
         self._drop(source, old)
-
-
-def _search(shard: EdgeShard, gate: EdgeGate, text: str, vector: Vector | None, top_k: int, where: Filter) -> list[Hit]:
-    request = gate.searches(text, vector, candidate_count(top_k), where)
-    if request is None:
-        return []
-    found = [hits(result) for result in shard.query_batch(request)]
-    return fuse(found, top_k) if gate.by_meaning(vector) else best_by_words(found[0], top_k)

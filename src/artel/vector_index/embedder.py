@@ -6,14 +6,14 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from artel.errors import ConfigurationInvalid
 from artel.logs import get_logger
+from artel.vector_index.engine_threads import EngineThreads
 from artel.vector_index.minilm import DIMENSIONS, EmbeddingsUnavailable, MiniLm, find_model
-from artel.vector_index.worker import Worker
 
 if TYPE_CHECKING:
     from artel.vector_index.minilm import Array
@@ -53,7 +53,6 @@ class NoEmbedder:
     dimensions = 0
 
     async def embed(self, texts: Sequence[str]) -> "list[Array]":
-        """Raise EmbeddingsUnavailable."""
         raise EmbeddingsUnavailable(f"There is no embedding model for {len(texts)} texts.")
 
     async def close(self) -> None:
@@ -90,35 +89,26 @@ class MiniLmEmbedder:
         self._model: MiniLm | None = None
         self._cache = _VectorCache(CACHED_TEXTS)
         self._loading = threading.Lock()
-        self._worker = Worker(
-            "embedding model",
-            EmbeddingsUnavailable,
-            threads=THREADS,
-            deadline_seconds=LOAD_AND_EMBED_SECONDS,
+        self._threads = EngineThreads(
+            "embedding model", EmbeddingsUnavailable, threads=THREADS, deadline_seconds=LOAD_AND_EMBED_SECONDS
         )
-
-    @staticmethod
-    def installed(folder: Path | None = None) -> bool:
-        """Return whether the model's files exist, without loading them."""
-        return find_model(folder) is not None
 
     async def embed(self, texts: Sequence[str]) -> "list[Array]":
         """Return one vector per text; between batches other callers get their turn."""
         if len(texts) == 1 and (cached := self._cache.get(texts[0])) is not None:
             return [cached]
         if len(texts) == 1:
-            [vector] = await self._worker.run(lambda: self._embed(self._tokens(texts)))
+            [vector] = await self._threads.run(lambda: self._embed(self._tokens(texts)))
             self._cache.put(texts[0], vector)
             return [vector]
-        tokens = await self._worker.run(self._tokens, texts)
         vectors: list[Array] = []
-        for batch in _batches([len(text) for text in tokens]):
-            vectors += await self._worker.run(self._embed, [tokens[index] for index in batch])
+        for batch in _batches(await self._threads.run(self._tokens, texts)):
+            vectors += await self._threads.run(self._embed, batch)
         return vectors
 
     async def close(self) -> None:
         """Finish running calls and unload the model."""
-        await self._worker.close()
+        await self._threads.close()
         self._model = None
 
     def _loaded(self) -> MiniLm:
@@ -186,16 +176,16 @@ class LiteLlmEmbedder:
         return [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors]
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield batches of text indexes, limited by count and total number of tokens."""
-    batch: list[int] = []
+def _batches(texts: Iterable[list[int]]) -> Iterator[list[list[int]]]:
+    """Yield batches of texts, given as token ids, limited by count and total number of tokens."""
+    batch: list[list[int]] = []
     tokens = 0
-    for index, length in enumerate(lengths):
-        if batch and (len(batch) == MAX_BATCH or tokens + length > MAX_BATCH_TOKENS):
+    for text in texts:
+        if batch and (len(batch) == MAX_BATCH or tokens + len(text) > MAX_BATCH_TOKENS):
             yield batch
             batch, tokens = [], 0
-        batch.append(index)
-        tokens += length
+        batch.append(text)
+        tokens += len(text)
     if batch:
         yield batch
 

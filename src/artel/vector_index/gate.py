@@ -14,6 +14,7 @@ from uuid import UUID
 import qdrant_edge as edge
 
 from artel.vector_index.bm25 import document_vector, query_vector
+from artel.vector_index.search import best_by_words, fuse
 from artel.vector_index.store import (
     EVERYTHING,
     Filter,
@@ -51,9 +52,10 @@ class _Gate:
         """The id of the marker, a point that exists as long as the collection, even when it is empty."""
         return _uuid(b"artel.marker", self._collection)
 
-    def by_meaning(self, vector: Vector | None) -> bool:
-        """Return whether a search with this vector also uses meaning."""
-        return vector is not None and self._dimensions > 0
+    def best(self, results: Iterable[Iterable[Any]], vector: Vector | None, top_k: int) -> list[Hit]:
+        """Return the best hits of the searches for a text and vector."""
+        found = [[Hit(point.payload[ID], float(point.score)) for point in points] for points in results]
+        return best_by_words(found[0], top_k) if vector is None or not self._dimensions else fuse(found, top_k)
 
     def _point_id(self, memory_id: str) -> str:
         return _uuid(b"artel.memory", f"{self._collection}/{memory_id}")  # collection names contain no /
@@ -133,7 +135,6 @@ class EdgeGate(_Gate):
         return edge.QueryBatchRequest(queries) if queries else None
 
     def count(self) -> edge.CountRequest:
-        """Return the request for the number of points."""
         return edge.CountRequest(filter=self._scope(), exact=True)
 
     def marker_count(self) -> edge.CountRequest:
@@ -146,7 +147,6 @@ class EdgeGate(_Gate):
         return edge.ScrollRequest(filter=self._scope(), limit=PAGE, with_payload=True, with_vector=True)
 
     def point(self, point: Point) -> edge.Point:
-        """Return a memory in the engine's format."""
         return edge.Point(self._point_id(point.id), self._vectors(point), self._payload(point))
 
     def copies(self, records: Sequence[edge.Record], source: "EdgeGate") -> list[edge.Point]:
@@ -159,20 +159,16 @@ class EdgeGate(_Gate):
         return edge.UpdateOperation.upsert_points(list(points))
 
     def delete(self, ids: Iterable[str]) -> edge.UpdateOperation:
-        """Return the operation that deletes some points."""
         condition = edge.HasIdCondition({self._point_id(memory_id) for memory_id in ids})
         return edge.UpdateOperation.delete_points_by_filter(self._scope(EVERYTHING, condition))
 
     def clear(self) -> edge.UpdateOperation:
-        """Return the operation that deletes every point."""
         return edge.UpdateOperation.delete_points_by_filter(self._scope())
 
     def marker(self) -> edge.Point:
-        """Return the marker of the collection."""
         return edge.Point(self.marker_id, {}, {REGISTERED: self._collection})
 
     def unregister(self) -> edge.UpdateOperation:
-        """Return the operation that deletes the marker."""
         return edge.UpdateOperation.delete_points([self.marker_id])
 
     @staticmethod
@@ -191,9 +187,7 @@ class QdrantGate(_Gate):
 
     def searches(self, text: str, vector: Vector | None, limit: int, where: Filter) -> "list[models.QueryRequest]":
         """Return the searches for a text and vector; none if there are neither words nor a vector."""
-        from qdrant_client import models
-
-        scope = self._scope(where)
+        models, scope = self._engine, self._scope(where)
         idf_params = models.SearchParams(idf=models.IdfCorpusParams(corpus=self._scope()))
         return [
             models.QueryRequest(
@@ -208,19 +202,11 @@ class QdrantGate(_Gate):
         ]
 
     def point(self, point: Point) -> "models.PointStruct":
-        """Return a memory in Qdrant's format."""
-        from qdrant_client import models
-
-        return models.PointStruct(
-            id=self._point_id(point.id), vector=self._vectors(point), payload=self._payload(point)
-        )
+        return self._struct(self._point_id(point.id), self._vectors(point), self._payload(point))
 
     def copies(self, records: "Sequence[models.Record]", source: "QdrantGate") -> "list[models.PointStruct]":
         """Return copies of another collection's points for this one."""
-        from qdrant_client import models
-
-        copied = [self._copied(record, source) for record in records]
-        return [models.PointStruct(id=id_, vector=vectors, payload=payload) for id_, vectors, payload in copied]
+        return [self._struct(*self._copied(record, source)) for record in records]
 
     def all(self) -> "models.Filter":
         """Return the filter for all points of the collection."""
@@ -229,23 +215,16 @@ class QdrantGate(_Gate):
 
     def some(self, ids: Iterable[str]) -> "models.Filter":
         """Return the filter for some points of the collection."""
-        from qdrant_client import models
-
-        selected: models.Filter = self._scope(
-            EVERYTHING, models.HasIdCondition(has_id=[self._point_id(memory_id) for memory_id in ids])
-        )
+        point_ids = [self._point_id(memory_id) for memory_id in ids]
+        selected: models.Filter = self._scope(EVERYTHING, self._engine.HasIdCondition(has_id=point_ids))
         return selected
 
     def marker(self) -> "models.PointStruct":
-        """Return the marker of the collection."""
-        from qdrant_client import models
+        return self._struct(self.marker_id, {}, {REGISTERED: self._collection})
 
-        return models.PointStruct(id=self.marker_id, vector={}, payload={REGISTERED: self._collection})
-
-
-def hits(points: Iterable[Any]) -> list[Hit]:
-    """Convert points found by an engine to hits with memory ids."""
-    return [Hit(point.payload[ID], float(point.score)) for point in points]
+    def _struct(self, point_id: str, vectors: dict[str, Any], payload: dict[str, Any]) -> "models.PointStruct":
+        struct: models.PointStruct = self._engine.PointStruct(id=point_id, vector=vectors, payload=payload)
+        return struct
 
 
 def memory_ids(records: Iterable[Any]) -> list[str]:

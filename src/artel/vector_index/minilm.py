@@ -17,7 +17,6 @@ from artel.errors import ArtelError, Kind
 
 if TYPE_CHECKING:
     import numpy as np
-    from tokenizers import Tokenizer
 
     Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
@@ -45,6 +44,13 @@ def find_model(folder: Path | None) -> Path | None:
         if (candidate / "model.safetensors").is_file() and (candidate / "tokenizer.json").is_file():
             return candidate
     return None
+
+
+def check_weights(path: Path, problem: str) -> None:
+    """Raise EmbeddingsUnavailable with the problem if the file doesn't hold the model's weights."""
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != WEIGHTS_SHA256:
+            raise EmbeddingsUnavailable(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +113,20 @@ class MiniLm:
     """The loaded model."""
 
     def __init__(self, folder: Path) -> None:
-        columns = TILE_COLUMNS if _limit_blas_threads() in AVX512_KERNELS else None
-        _check(folder / "model.safetensors")
-        weights = _load(folder / "model.safetensors")
-        self._tokenizer = _tokenizer(folder / "tokenizer.json")
+        columns = TILE_COLUMNS if _limit_blas_threads() in AVX512_KERNELS else None  # before numpy is imported
+        from safetensors.numpy import load_file
+        from tokenizers import Tokenizer
+
+        path = folder / "model.safetensors"
+        check_weights(
+            path,
+            f"{path} is not the model all-MiniLM-L6-v2 (its checksum is wrong)."
+            " Delete it and run: artel memory install-embeddings",
+        )
+        weights: dict[str, Array] = load_file(path)
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._tokenizer.no_padding()
         # Every token has type 0, so its embedding is added to the positions once.
         self._words: Array = weights["embeddings.word_embeddings.weight"]
         self._positions: Array = (
@@ -135,15 +151,8 @@ class MiniLm:
         x = self._norm(x + np.concatenate([self._positions[:length] for length in lengths]))
         for layer in self._layers:
             x = layer(x, ends)
-        return [_pooled(x[end - length : end]) for end, length in zip(ends, lengths, strict=True)]
-
-
-def _pooled(x: "Array") -> "Array":
-    import numpy as np
-
-    mean: Array = x.mean(axis=0)
-    mean /= np.maximum(np.linalg.norm(mean), np.float32(EPSILON))
-    return mean
+        means = [x[end - length : end].mean(axis=0) for end, length in zip(ends, lengths, strict=True)]
+        return [mean / np.maximum(np.linalg.norm(mean), np.float32(EPSILON)) for mean in means]
 
 
 def _attend(x: "Array", ends: Sequence[int]) -> "Array":
@@ -211,32 +220,6 @@ def _layer(weights: "dict[str, Array]", name: str, columns: int | None) -> _Laye
 
 def _norm(weights: "dict[str, Array]", name: str) -> _Norm:
     return _Norm(weights[f"{name}.weight"], weights[f"{name}.bias"])
-
-
-def _load(path: Path) -> "dict[str, Array]":
-    from safetensors.numpy import load_file
-
-    weights: dict[str, Array] = load_file(path)
-    return weights
-
-
-def _tokenizer(path: Path) -> "Tokenizer":
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.enable_truncation(MAX_TOKENS)
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def _check(path: Path) -> None:
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != WEIGHTS_SHA256:
-        raise EmbeddingsUnavailable(
-            f"{path} is not the model all-MiniLM-L6-v2 (its checksum is wrong)."
-            " Delete it and run: artel memory install-embeddings"
-        )
 
 
 def _limit_blas_threads() -> str:

@@ -3,17 +3,16 @@
 from artel.errors import ConfigurationInvalid
 from artel.settings import Settings
 from artel.vector_index.embedder import Embedder, LiteLlmEmbedder, MiniLmEmbedder, NoEmbedder
+from artel.vector_index.minilm import find_model
 from artel.vector_index.store import MemoryStore
-
-EMBEDDED_MODEL = MiniLmEmbedder.name
 
 
 def make_embedder(settings: Settings) -> Embedder:
     """Return the configured embedder, without loading the model."""
-    if settings.embedding_model not in (None, EMBEDDED_MODEL):
+    if settings.embedding_model not in (None, MiniLmEmbedder.name):
         return LiteLlmEmbedder(settings.embedding_model, dimensions=settings.embedding_dimensions)
     folder = settings.data_dir / "embeddings"
-    return MiniLmEmbedder(folder) if MiniLmEmbedder.installed(folder) else NoEmbedder()
+    return MiniLmEmbedder(folder) if find_model(folder) else NoEmbedder()
 
 
 def make_store(settings: Settings, embedder: Embedder) -> MemoryStore:

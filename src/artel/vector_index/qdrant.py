@@ -22,10 +22,9 @@ from artel.vector_index.gate import (
     SUCCESS,
     TYPE,
     QdrantGate,
-    hits,
     memory_ids,
 )
-from artel.vector_index.search import best_by_words, candidate_count, clamp_top_k, fuse
+from artel.vector_index.search import candidate_count, clamp_top_k
 from artel.vector_index.store import (
     EVERYTHING,
     Filter,
@@ -34,7 +33,7 @@ from artel.vector_index.store import (
     Point,
     Vector,
     by_collection,
-    is_agent_collection,
+    collection_owner,
 )
 
 T = TypeVar("T")
@@ -81,11 +80,9 @@ class QdrantStore:
         self.needs_rebuild = False
 
     async def rebuilt(self) -> None:
-        """Record that every memory has been indexed again."""
         self.needs_rebuild = False
 
     async def ensure_collection(self, name: str) -> bool:
-        """Create the collection with its indexes if missing; return whether it was missing."""
         gate = self._gate(name)
         created = await self._create_physical(name)
         if self._layout == "per_agent" or name in self._names:
@@ -118,23 +115,19 @@ class QdrantStore:
         if clamp_top_k(top_k) == 0 or not requests or not await self._exists(collection):
             return []
         results = await self._call(self._client.query_batch_points(self._physical_name(collection), requests))
-        found = [hits(result.points) for result in results]
-        return fuse(found, top_k) if gate.by_meaning(vector) else best_by_words(found[0], top_k)
+        return gate.best((result.points for result in results), vector, top_k)
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
-        """Delete some memories."""
         gate, deleted = self._gate(collection), list(ids)
         if deleted and await self._exists(collection):
             await self._call(self._client.delete(self._physical_name(collection), gate.some(deleted), wait=True))
 
     async def clear(self, collection: str) -> None:
-        """Delete every memory but keep the collection."""
         gate = self._gate(collection)
         if await self._exists(collection):
             await self._call(self._client.delete(self._physical_name(collection), gate.all(), wait=True))
 
     async def drop(self, collection: str) -> None:
-        """Delete the collection and its memories."""
         gate, physical = self._gate(collection), self._physical_name(collection)
         if not await self._exists(collection):
             return
@@ -147,7 +140,6 @@ class QdrantStore:
         self._names.discard(collection)
 
     async def rename(self, old: str, new: str) -> None:
-        """Move every memory to the new name, then drop the old collection."""
         source, target = self._gate(old), self._gate(new)
         if old == new:
             return
@@ -165,7 +157,6 @@ class QdrantStore:
         await self.drop(old)
 
     async def count(self, collection: str) -> int:
-        """Return the number of memories in the collection."""
         gate = self._gate(collection)
         if not await self._exists(collection):
             return 0
@@ -176,7 +167,7 @@ class QdrantStore:
         """Return the names of all collections of Artel, sorted; the server may have others."""
         if self._layout == "per_agent":
             existing = await self._call(self._client.get_collections())
-            return sorted(c.name for c in existing.collections if is_agent_collection(c.name) or c.name in self._names)
+            return sorted(c.name for c in existing.collections if collection_owner(c.name) or c.name in self._names)
         if not await self._exists(self._shared):
             return []
         markers = await self._call(self._client.facet(self._shared, REGISTERED, limit=1_000_000, exact=True))
@@ -191,7 +182,6 @@ class QdrantStore:
         return True
 
     async def close(self) -> None:
-        """Close the connections."""
         self._closed = True
         await self._client.close()
 
@@ -199,7 +189,6 @@ class QdrantStore:
         return QdrantGate(collection, self._dimensions)
 
     def _physical_name(self, collection: str) -> str:
-        """Return the name of the physical collection of a logical one."""
         return self._shared if self._layout == "shared" else collection
 
     async def _exists(self, collection: str) -> bool:
@@ -222,7 +211,7 @@ class QdrantStore:
 
     async def _create_physical(self, collection: str) -> bool:
         """Create the physical collection if it is missing or was created for another model."""
-        physical = self._physical_name(collection)
+        physical, shared = self._physical_name(collection), self._layout == "shared"
         async with self._create_lock:
             if await self._exists(collection):
                 return False
@@ -230,13 +219,31 @@ class QdrantStore:
             if other is not None:
                 log.warning("memory_collection_replaced", collection=physical, model=self._model, instead_of=other)
                 await self._call(self._client.delete_collection(physical))
-            await self._call(_create(self._client, physical, self._model, self._dimensions, self._layout))
+            dense = models.VectorParams(size=self._dimensions, distance=models.Distance.COSINE)
+            await self._call(
+                self._client.create_collection(
+                    physical,
+                    vectors_config={DENSE: dense} if self._dimensions else {},
+                    sparse_vectors_config={SPARSE: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+                    # One graph per tenant instead of one for all, as Qdrant advises for tenants in one collection.
+                    hnsw_config=models.HnswConfigDiff(payload_m=16, m=0) if shared else None,
+                    metadata={MODEL: self._model},
+                )
+            )
+            keyword, integer = models.KeywordIndexType.KEYWORD, models.IntegerIndexType.INTEGER
+            indexes: dict[str, models.KeywordIndexParams | models.IntegerIndexParams] = {
+                COLLECTION: models.KeywordIndexParams(type=keyword, is_tenant=shared),
+                REGISTERED: models.KeywordIndexParams(type=keyword),
+                TYPE: models.KeywordIndexParams(type=keyword),
+                SUCCESS: models.IntegerIndexParams(type=integer, lookup=True, range=False),
+                CREATED_AT: models.IntegerIndexParams(type=integer, lookup=False, range=True),
+            }
             if self._is_server:  # the in-memory mode has no indexes and warns
-                for field, schema in _indexes(self._layout).items():
+                for field, schema in indexes.items():
                     await self._call(self._client.create_payload_index(physical, field, schema, wait=True))
             self._physical_names.add(physical)
             # A new agent's own collection needs no rebuild of the others; ensure_collection reports it.
-            self.needs_rebuild |= other is not None or self._layout == "shared"
+            self.needs_rebuild |= other is not None or shared
         return True
 
     async def _check_version(self) -> None:
@@ -257,26 +264,3 @@ class QdrantStore:
             self._names.clear()
             log.warning("memory_index_unavailable", error=f"{type(failure).__name__}: {failure}"[:300])
             raise MemoryUnavailable("The Qdrant server can't be reached.", retry_after=5) from failure
-
-
-async def _create(client: AsyncQdrantClient, physical: str, model: str, dimensions: int, layout: Layout) -> None:
-    dense = {DENSE: models.VectorParams(size=dimensions, distance=models.Distance.COSINE)} if dimensions else {}
-    await client.create_collection(
-        physical,
-        vectors_config=dense,
-        sparse_vectors_config={SPARSE: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-        # One graph per tenant instead of one for all, as Qdrant advises for tenants in one collection.
-        hnsw_config=models.HnswConfigDiff(payload_m=16, m=0) if layout == "shared" else None,
-        metadata={MODEL: model},
-    )
-
-
-def _indexes(layout: Layout) -> dict[str, models.KeywordIndexParams | models.IntegerIndexParams]:
-    keyword, integer = models.KeywordIndexType.KEYWORD, models.IntegerIndexType.INTEGER
-    return {
-        COLLECTION: models.KeywordIndexParams(type=keyword, is_tenant=layout == "shared"),
-        REGISTERED: models.KeywordIndexParams(type=keyword),
-        TYPE: models.KeywordIndexParams(type=keyword),
-        SUCCESS: models.IntegerIndexParams(type=integer, lookup=True, range=False),
-        CREATED_AT: models.IntegerIndexParams(type=integer, lookup=False, range=True),
-    }

@@ -49,12 +49,29 @@ class ShardFolder:
     def open(self) -> EdgeShard:
         """Lock the folder and return its shard, a new one if none can be used."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = self._lock or _lock_file(self._folder / "lock")
-        found = self._format()
+        if self._lock is None:
+            file = (self._folder / "lock").open("a", encoding="utf-8")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.close()
+                problem = f"Another process uses the memory index in {self._folder}."
+                raise MemoryUnavailable(problem, retry_after=5) from None
+            self._lock = file
+        found: Format | None = None
+        with suppress(OSError, ValueError, TypeError):
+            found = Format(**json.loads((self._folder / "format.json").read_text(encoding="utf-8")))
         if found and replace(found, needs_rebuild=True) == self._expected and (shard := self._load()):
             self.needs_rebuild = found.needs_rebuild
             return shard
-        return self._create()
+        (self._folder / "format.json").unlink(missing_ok=True)
+        shutil.rmtree(self._shard, ignore_errors=True)
+        self._shard.mkdir(mode=0o700)
+        shard = EdgeShard.create(str(self._shard), _config(self._expected.dimensions))
+        _make_indexes(shard)
+        self._write(self._expected)
+        self.needs_rebuild = True
+        return shard
 
     def rebuilt(self) -> None:
         """Record that every memory has been indexed again."""
@@ -68,6 +85,7 @@ class ShardFolder:
             self._lock = None
 
     def _load(self) -> EdgeShard | None:
+        """Return the existing shard; if it is broken, move it away for inspection and return None."""
         if not self._shard.exists():
             return None
         try:
@@ -78,33 +96,16 @@ class ShardFolder:
                 log.info("memory_index_compacted")
             _make_indexes(shard)
         except BaseException as failure:  # a panic of the engine is not an Exception
-            if any(error in str(failure) for error in TEMPORARY_ERRORS):
+            problem = str(failure)
+            if any(error in problem for error in TEMPORARY_ERRORS):
                 raise
-            self._set_aside(failure)
-            return None
-        return shard
-
-    def _create(self) -> EdgeShard:
-        (self._folder / "format.json").unlink(missing_ok=True)
-        shutil.rmtree(self._shard, ignore_errors=True)
-        self._shard.mkdir(mode=0o700)
-        shard = EdgeShard.create(str(self._shard), _config(self._expected.dimensions))
-        _make_indexes(shard)
-        self._write(self._expected)
-        self.needs_rebuild = True
-        return shard
-
-    def _set_aside(self, failure: BaseException) -> None:
-        """Keep the broken shard for inspection, but only the latest one."""
-        for older in self._folder.glob("broken-*"):
+        else:
+            return shard
+        for older in self._folder.glob("broken-*"):  # only the latest one is kept
             shutil.rmtree(older, ignore_errors=True)
         aside = self._folder / f"broken-{datetime.now(UTC):%Y%m%dT%H%M%S}"
         self._shard.rename(aside)
-        log.error("memory_index_broken", moved_to=str(aside), error=str(failure))
-
-    def _format(self) -> Format | None:
-        with suppress(OSError, ValueError, TypeError):
-            return Format(**json.loads((self._folder / "format.json").read_text(encoding="utf-8")))
+        log.error("memory_index_broken", moved_to=str(aside), error=problem)
         return None
 
     def _write(self, format_: Format) -> None:
@@ -112,16 +113,6 @@ class ShardFolder:
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(asdict(format_)), encoding="utf-8")
         temporary.replace(path)
-
-
-def _lock_file(path: Path) -> IO[str]:
-    file = path.open("a", encoding="utf-8")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise MemoryUnavailable(f"Another process uses the memory index in {path.parent}.", retry_after=5) from None
-    return file
 
 
 def _config(dimensions: int) -> edge.EdgeConfig:

@@ -129,11 +129,6 @@ def collection_name(user_id: int, project_id: int, agent_name: str) -> str:
     return f"user{user_id}_project{project_id}_{agent_name}_context"
 
 
-def is_agent_collection(name: str) -> bool:
-    """Return whether the name has the form of `collection_name`."""
-    return _AGENT_COLLECTION.fullmatch(name) is not None
-
-
 def collection_owner(name: str) -> tuple[int, int, str] | None:
     """Return user id, project id and agent name from a name made by `collection_name`, or None."""
     found = _AGENT_COLLECTION.fullmatch(name)

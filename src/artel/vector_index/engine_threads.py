@@ -22,7 +22,7 @@ def is_engine_failure(failure: Exception) -> bool:
     return type(failure) is Exception or isinstance(failure, OSError | ImportError)
 
 
-class Worker:
+class EngineThreads:
     """Runs the calls of one engine in threads and turns the engine's failures into one error class."""
 
     def __init__(
@@ -32,12 +32,12 @@ class Worker:
         *,
         threads: int = 1,
         deadline_seconds: float,
-        is_failure: Callable[[Exception], bool] | None = None,
+        is_failure: Callable[[Exception], bool] = is_engine_failure,
     ) -> None:
         self._name = name
         self._error = error
         self._deadline_seconds = deadline_seconds
-        self._is_failure = is_failure or is_engine_failure
+        self._is_failure = is_failure
         self._threads = ThreadPoolExecutor(threads, name)
         self._waiting = 0
         self.closed = False
@@ -48,15 +48,25 @@ class Worker:
 
     async def run_within(self, seconds: float, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the call with another deadline."""
+
+        def run() -> T:
+            try:
+                return call(*args, **kwargs)
+            except ArtelError:
+                raise
+            except BaseException as failure:  # a panic of a Rust engine is not an Exception
+                if isinstance(failure, Exception) and not self._is_failure(failure):
+                    raise
+                log.warning("worker_call_failed", worker=self._name, error=str(failure))
+                raise self._error(f"The {self._name} failed. The server's log says why.", retry_after=5) from failure
+
         if self.closed:
             raise self._error(f"The {self._name} is closed.")
         if self._waiting >= MAX_WAITING:
             raise self._error(f"The {self._name} is overloaded. Try again in a moment.", retry_after=1)
         self._waiting += 1
         context = contextvars.copy_context()
-        future = asyncio.get_running_loop().run_in_executor(
-            self._threads, context.run, lambda: self._call(call, *args, **kwargs)
-        )
+        future = asyncio.get_running_loop().run_in_executor(self._threads, context.run, run)
         future.add_done_callback(self._done)
         try:
             async with asyncio.timeout(seconds):
@@ -71,17 +81,6 @@ class Worker:
         """Refuse new calls and wait for accepted ones."""
         self.closed = True
         await asyncio.to_thread(self._threads.shutdown, wait=True)
-
-    def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return call(*args, **kwargs)
-        except ArtelError:
-            raise
-        except BaseException as failure:  # a panic of a Rust engine is not an Exception
-            if isinstance(failure, Exception) and not self._is_failure(failure):
-                raise
-            log.warning("worker_call_failed", worker=self._name, error=str(failure))
-            raise self._error(f"The {self._name} failed. The server's log says why.", retry_after=5) from failure
 
     def _done(self, future: asyncio.Future[Any]) -> None:
         self._waiting -= 1
