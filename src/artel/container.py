@@ -42,7 +42,6 @@ from artel.events.project_log import read_project_events
 from artel.events.session_log import read_events
 from artel.events.signals import Signals
 from artel.ids import uuid7
-from artel.logs import get_logger
 from artel.plans.orchestrator import Orchestrator
 from artel.plans.service import WorkflowService
 from artel.projects.service import ProjectService
@@ -64,8 +63,6 @@ from artel.turns.service import ChatService
 from artel.turns.transactions import TurnAccepted
 from artel.turns.waiters import Ended, TurnWaiters
 from artel.vector_index.providers import make_embedder, make_store
-
-log = get_logger(__name__)
 
 
 class Container:

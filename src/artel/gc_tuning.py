@@ -7,11 +7,6 @@ OLDER_ROUNDS = 20
 OLDEST_ROUNDS = 50
 
 
-def disable_gc_during_startup() -> None:
-    """Disable the collector during startup: almost all objects created then stay alive."""
-    gc.disable()
-
-
 def freeze_startup_objects() -> None:
     """Exclude all current objects from collection and collect less often."""
     if gc.isenabled():

@@ -16,8 +16,6 @@ from artel.errors import RangeInvalid
 
 MAX_DAYS = 366
 DEFAULT_DAYS = 30
-
-
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 

@@ -1,5 +1,6 @@
 """`artel up`, `artel serve`."""
 
+import gc
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -175,9 +176,7 @@ def _run(
 
     import uvloop
 
-    from artel.gc_tuning import disable_gc_during_startup
-
-    disable_gc_during_startup()
+    gc.disable()  # during startup: almost all objects created then stay alive
     from artel.container import Container
     from artel.logs import configure_logs
     from artel.settings import load_settings

@@ -57,8 +57,6 @@ Code = Literal[
     "timed_out",
 ]
 Holds = Literal["once", "session", "always"]
-
-
 CommandName = Annotated[str, Field(min_length=1, max_length=63)]
 Command = Annotated[str, Field(max_length=MAX_COMMAND_CHARACTERS)]
 Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=1_000)]
