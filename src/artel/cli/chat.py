@@ -12,16 +12,14 @@ from artel.cli.command_line import AsJson, ExitCode, NoFolder, Project, Server, 
 
 def chat(
     message: Annotated[
-        str | None,
-        typer.Argument(help="The message. Default: a conversation, or the piped input."),
+        str | None, typer.Argument(help="The message. Default: a conversation, or the piped input.")
     ] = None,
     project: Project = None,
     session: Annotated[
         str | None, typer.Option("--session", help="The session to continue. Default: the last one.")
     ] = None,
     agent: Annotated[
-        str | None,
-        typer.Option("--agent", "-a", help="The agent, such as coder. Default: the orchestrator."),
+        str | None, typer.Option("--agent", "-a", help="The agent, such as coder. Default: the orchestrator.")
     ] = None,
     new: Annotated[bool, typer.Option("--new", help="Start a new session.")] = False,
     folder: Annotated[

@@ -186,7 +186,7 @@ class ChatScreen:
                 self.note(cost_summary(workflow, is_in_chat=self._is_in_chat), "dim")
 
     def leave(self) -> None:
-        """Remove the status line when the turn is left before its end."""
+        """Remove the status line, and end the line of an unfinished answer."""
         self._status.clear()
         self._printer.end_line()
 

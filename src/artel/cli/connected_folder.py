@@ -33,8 +33,7 @@ def connect(
         bool, typer.Option("--take-over", help="Replace the connector that serves the project now.")
     ] = False,
     yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", help="Allow plain writes; still ask before deletes and other risky calls."),
+        bool, typer.Option("--yes", "-y", help="Allow plain writes; still ask before deletes and other risky calls.")
     ] = False,
     ask: Annotated[Ask | None, typer.Option("--ask", help="Where to ask before a write.  [default: both]")] = None,
     run: Annotated[

@@ -92,16 +92,44 @@ def parse_answer(line: str, *, can_grant: bool) -> ToolAnswer | None:
     return None
 
 
-class TypedLines:
-    """Asks on standard error, and polls whether the question is still open."""
+def deadline(request: dict[str, Any]) -> str:
+    """Return when an approval expires, in local time: "until 17:04:12"."""
+    expires = datetime.fromisoformat(str(request["expires_at"])).astimezone()
+    is_today = expires.date() == datetime.now().astimezone().date()
+    return f"until {expires:%H:%M:%S}" if is_today else f"until {expires:%Y-%m-%d %H:%M}"
 
-    def __init__(self, is_open: Callable[[], bool]) -> None:
-        self._is_open = is_open
-        self._lines: deque[str] = deque()
+
+class _ApprovalQuestion(ABC):
+    """Asks about an approval until there is a decision, and sends it."""
+
+    def __init__(self, conversation: "Conversation", request: dict[str, Any], note: Note) -> None:
+        self._conversation = conversation
+        self._request = request
+        self._id = str(request["approval_id"])
+        self._note = note
+        self._lines: deque[str] = deque()  # typed and not read yet
+
+    def _ask_until_decided(self) -> None:
+        """Ask until there is a decision; if the input is closed, print how to decide elsewhere."""
         discard_typed()
+        is_decided = False
+        while not is_decided:
+            try:
+                is_decided = self._ask_once()
+            except Settled:
+                self._note(self._outcome())
+                return
+            except InputClosed:
+                self._note(how_to_decide(self._id))
+                return
+            except ArtelError as error:
+                is_decided = error.kind in (Kind.CONFLICT, Kind.NOT_FOUND)
+                if not is_decided and error.kind not in _TRY_AGAIN:
+                    raise
+                self._note(self._outcome() if is_decided else f"artel: {error.detail}")
 
-    def ask(self, prompt: str) -> str:
-        """Return the next line; raise Settled or InputClosed if there is none."""
+    def _typed(self, prompt: str) -> str:
+        """Ask on standard error and return the next line; raise Settled or InputClosed if there is none."""
         try:
             sys.stderr.write(prompt)
             sys.stderr.flush()
@@ -118,48 +146,11 @@ class TypedLines:
             if not data:
                 raise InputClosed
             self._lines.extend(visible(line).strip() for line in data.decode(errors="replace").splitlines())
-        elif not self._is_open():
+        elif self._conversation.approval_status(self._id) not in ("pending", ""):  # "": the server can't be reached
             raise Settled
 
-
-def deadline(request: dict[str, Any]) -> str:
-    """Return when an approval expires, in local time: "until 17:04:12"."""
-    expires = datetime.fromisoformat(str(request["expires_at"])).astimezone()
-    is_today = expires.date() == datetime.now().astimezone().date()
-    return f"until {expires:%H:%M:%S}" if is_today else f"until {expires:%Y-%m-%d %H:%M}"
-
-
-class _ApprovalQuestion(ABC):
-    """Asks about an approval until there is a decision, and sends it."""
-
-    def __init__(self, conversation: "Conversation", request: dict[str, Any], note: Note) -> None:
-        self._conversation = conversation
-        self._request = request
-        self._id = str(request["approval_id"])
-        self._note = note
-
-    def _ask_until_decided(self) -> None:
-        """Ask until there is a decision; if the input is closed, print how to decide elsewhere."""
-        # The question stays open while the server can't be reached.
-        lines = TypedLines(lambda: self._conversation.approval_status(self._id) in ("pending", ""))
-        is_decided = False
-        while not is_decided:
-            try:
-                is_decided = self._ask_once(lines)
-            except Settled:
-                self._note(self._outcome())
-                return
-            except InputClosed:
-                self._note(how_to_decide(self._id))
-                return
-            except ArtelError as error:
-                is_decided = error.kind in (Kind.CONFLICT, Kind.NOT_FOUND)
-                if not is_decided and error.kind not in _TRY_AGAIN:
-                    raise
-                self._note(self._outcome() if is_decided else f"artel: {error.detail}")
-
     @abstractmethod
-    def _ask_once(self, lines: TypedLines) -> bool:
+    def _ask_once(self) -> bool:
         """Ask once; return whether there was a decision."""
 
     @abstractmethod
@@ -194,20 +185,20 @@ class PlanQuestion(_ApprovalQuestion):
     def _outcome(self) -> str:
         return "No answer needed: it was decided elsewhere, or has expired."
 
-    def _ask_once(self, lines: TypedLines) -> bool:
-        word, _, rest = lines.ask(CONTINUE if self._is_cost_increase else RUN).partition(" ")
+    def _ask_once(self) -> bool:
+        word, _, rest = self._typed(CONTINUE if self._is_cost_increase else RUN).partition(" ")
         match word.lower(), rest.strip():
             case (("y" | "yes"), ""):
                 return self._approve()
             case (("n" | "no"), why):
-                feedback = why if why or self._is_cost_increase else lines.ask(WHY_NOT)
+                feedback = why if why or self._is_cost_increase else self._typed(WHY_NOT)
                 self._conversation.decide(self._id, {"decision": "reject", "feedback": feedback})
                 return True
             case (("i" | "instruct"), text) if not self._is_cost_increase:
-                instruction = text or lines.ask(INSTRUCTION)
+                instruction = text or self._typed(INSTRUCTION)
                 return bool(instruction) and self._approve(instruction=instruction)
             case (("c" | "change"), "") if not self._is_cost_increase:
-                while line := lines.ask(CHANGE):
+                while line := self._typed(CHANGE):
                     self._note(self._change(line) or plan_text(self._wanted, is_changed=True))
             case _:
                 self._note(f"Please answer {'y or n' if self._is_cost_increase else 'y, i, c or n'} (Ctrl-C cancels).")
@@ -298,8 +289,8 @@ class ToolQuestion(_ApprovalQuestion):
             lines = {"-": arguments["old"], "+": arguments.get("new", "")}
         return "\n".join(f"{mark}{line}" for mark, text in lines.items() for line in str(text).split("\n"))
 
-    def _ask_once(self, lines: TypedLines) -> bool:
-        line = lines.ask(f"{self._action}? [{'y/s/a/n' if self._grant else 'y/n'}] ")
+    def _ask_once(self) -> bool:
+        line = self._typed(f"{self._action}? [{'y/s/a/n' if self._grant else 'y/n'}] ")
         answer = parse_answer(line, can_grant=bool(self._grant))
         if answer is None:
             self._note(f"Please answer {'y, s, a or n' if self._grant else 'y or n'} (Ctrl-C cancels).")

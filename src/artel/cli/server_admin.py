@@ -85,9 +85,9 @@ def limit_user(
 
     values: dict[str, int | None] = {}
     if monthly_usd is not None:
-        values["monthly_micros"] = _limit(monthly_usd, 1_000_000, "--monthly-usd")
+        values["monthly_micros"] = _limit(monthly_usd, "--monthly-usd")
     if storage_mb is not None:
-        values["storage_bytes"] = _limit(storage_mb, 1_000_000, "--storage-mb")
+        values["storage_bytes"] = _limit(storage_mb, "--storage-mb")
     if not values:
         raise typer.BadParameter("give --monthly-usd, --storage-mb, or both")
 
@@ -103,8 +103,8 @@ def limit_user(
     show({"user_id": changed.user_id, **limits}, as_json, f"Set the limits of {account}.")
 
 
-def _limit(text: str, unit: int, option: str) -> int | None:
-    """Return a limit as stored: None is the server's default, -1 is no limit."""
+def _limit(text: str, option: str) -> int | None:
+    """Return a limit as stored, in millionths of a dollar or in bytes: None is the server's default, -1 is no limit."""
     if text in ("default", "none"):
         return None if text == "default" else -1
     try:
@@ -113,15 +113,11 @@ def _limit(text: str, unit: int, option: str) -> int | None:
         amount = -1.0
     if not 0 <= amount <= MAX_LIMIT:
         raise typer.BadParameter(f"{option} is a number from 0 to {MAX_LIMIT:,}, `none` or `default`, not {text!r}")
-    return round(amount * unit)
+    return round(amount * 1_000_000)
 
 
 @users.command("delete")
-def delete_user(
-    account: AccountName,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+def delete_user(account: AccountName, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete an account with its projects and agents.
 
     Its tokens stop working at once.
