@@ -36,7 +36,6 @@ from artel.db.hints import (
     TurnStopped,
     WorkWaiting,
 )
-from artel.events.event_pulse import EventPulse
 from artel.events.hub import EventHub, Readers
 from artel.events.project_log import read_project_events
 from artel.events.session_log import read_events
@@ -44,13 +43,14 @@ from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.plans.orchestrator import Orchestrator
 from artel.plans.service import WorkflowService
+from artel.poller import Poller
 from artel.projects.service import ProjectService
 from artel.projects.transactions import ProjectRules
-from artel.runs.host import Host, Job
+from artel.runs.host import Host
 from artel.sessions.service import SessionService
 from artel.settings import Settings
 from artel.spaces.agent_cache import SharedCache
-from artel.spaces.chat_figures import ChatFigures
+from artel.spaces.figures import ChatFigures
 from artel.spaces.leases import last_events, last_project_events
 from artel.spaces.project_events import ProjectEventWriter
 from artel.spaces.services import SpaceServices
@@ -60,9 +60,11 @@ from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.storage_quota import StorageQuota
 from artel.task_workspaces.task_workspace import Quota
 from artel.turns.service import ChatService
-from artel.turns.transactions import TurnAccepted
+from artel.turns.transactions import QueuedTurn
 from artel.turns.waiters import Ended, TurnWaiters
 from artel.vector_index.providers import make_embedder, make_store
+
+PULSE_SECONDS = 1.0
 
 
 class Container:
@@ -145,10 +147,11 @@ class Container:
                 cache = RedisCache(settings.redis_url.get_secret_value(), installation)
             container = cls(settings, folder, database, memories, bus, cache, opened)
             if not settings.is_embedded:
-                for pulse in (
-                    EventPulse(container.hub, lambda ids: database.read(last_events, ids)),
-                    EventPulse(container.project_hub, lambda ids: database.read(last_project_events, ids)),
+                for poll in (
+                    lambda: container.hub.poll(lambda ids: database.read(last_events, ids)),
+                    lambda: container.project_hub.poll(lambda ids: database.read(last_project_events, ids)),
                 ):
+                    pulse = Poller("events", poll, PULSE_SECONDS, "events_not_looked_for")
                     opened.push_async_callback(pulse.close)
                     pulse.start()
                 container.relay.start()
@@ -169,7 +172,7 @@ class Container:
         if settings.role != "api":
             host_id = None if settings.is_embedded else uuid7()
             self.spaces = Spaces(services, host_id)
-            self.host = Host(services, self.spaces, Orchestrator(settings.planner_model), host_id)
+            self.host = Host(services, self.spaces, Orchestrator(settings.planner_model).run, host_id)
             self.signals.on("work", self.host.work)
             self.signals.on("cancelled", self.host.cancelled)
             self.signals.on("agents", self.host.agents_changed)
@@ -231,10 +234,10 @@ def send_hints(services: SpaceServices, host: Host | None) -> None:
     on_commit(AgentsChanged, lambda hint: signals.agents_changed(hint.project_id, hint.agent_ids))
     on_commit(WorkWaiting, lambda hint: signals.work(hint.project_id))
     on_commit(CallWaiting, lambda hint: signals.work(hint.project_id))
-    on_commit(TurnAccepted, lambda hint: signals.work(hint.turn.project_id))
+    on_commit(QueuedTurn, lambda hint: signals.work(hint.turn.project_id))
     if host is not None:
         on_commit(WorkWaiting, lambda hint: host.work(hint.project_id))
-        on_commit(TurnAccepted, lambda hint: host.take(Job(hint.principal, hint.turn, hint.text)))
+        on_commit(QueuedTurn, host.take)
 
 
 def open_database(settings: Settings) -> Database:

@@ -12,7 +12,7 @@ from artel.ids import uuid7
 from artel.projects.transactions import ProjectRules
 from artel.sessions.message_repository import StoredMessage
 from artel.sessions.transactions import create_session
-from artel.turns.end import Outcome, end_turn
+from artel.turns.end import TurnOutcome, end_turn
 from artel.turns.repository import TurnRepository
 from artel.turns.transactions import AgentAtWork, NewTurn, TurnOver, accept_message, start_turn
 from artel.turns.turn import Turn, TurnStatus
@@ -50,7 +50,7 @@ class ChatUser:
         except TurnOver:
             return None
 
-    async def finish(self, session_id: str, turn_id: str, outcome: Outcome | None = None) -> bool:
+    async def finish(self, session_id: str, turn_id: str, outcome: TurnOutcome | None = None) -> bool:
         agent = AgentAtWork(self.agent_id, "agent_coder", "processing", "idle")
         turn = await self.turn(session_id, turn_id)
         try:
@@ -66,9 +66,9 @@ class ChatUser:
         return await self.database.read(lambda c: TurnRepository(c, self.user).get(session_id, turn_id))
 
 
-def answer(content: str) -> Outcome:
-    return Outcome(TurnStatus.COMPLETED, uuid7(), content, 1, Usage(model="demo"), duration=0.5)
+def answer(content: str) -> TurnOutcome:
+    return TurnOutcome(TurnStatus.COMPLETED, uuid7(), content, 1, Usage(model="demo"), duration=0.5)
 
 
-def failure(status: TurnStatus) -> Outcome:
+def failure(status: TurnStatus) -> TurnOutcome:
     return replace(answer("It did not work."), status=status, error_code="agent_failed")

@@ -10,7 +10,7 @@ from artel.contract.events import StoredEvent
 from artel.db.tenant import Tenant
 from artel.errors import SessionNotFound
 from artel.events import hub as hub_module
-from artel.events.hub import Delta, EventHub, Item, Readers, ReaderTooSlow, Snapshot
+from artel.events.hub import AnswerKey, Delta, EventHub, Item, Readers, ReaderTooSlow, Snapshot
 from artel.events.session_log import read_events
 from tests.actors.chat_user import ChatUser
 
@@ -62,7 +62,6 @@ async def hub(chat: ChatUser, caught_up: CaughtUp) -> AsyncIterator[EventHub]:
     hub = EventHub(read, Readers(max_per_user=1_000))
     yield hub
     await hub.close()
-    assert hub.sessions == []
     assert hub._feeds == {}
 
 
@@ -134,14 +133,14 @@ async def test_a_session_is_read_once_for_all_of_its_readers(
 
 async def test_partial_answer_comes_as_snapshot_then_deltas(chat: ChatUser, hub: EventHub) -> None:
     session = await chat.session()
-    hub.write(chat.user, session, "m", "t", "Hello ")
-    hub.write(chat.user, session, "m", "t", "wor")
+    hub.write(AnswerKey(chat.user, session, "m", "t"), "Hello ")
+    hub.write(AnswerKey(chat.user, session, "m", "t"), "wor")
     reader = Listening(hub, chat.user, session, 0)
     await reader.until(1)
 
-    hub.write(chat.user, session, "m", "t", "ld")
-    hub.restart(chat.user, session, "m", "t")
-    hub.write(chat.user, session, "m", "t", "Again")
+    hub.write(AnswerKey(chat.user, session, "m", "t"), "ld")
+    hub.restart(AnswerKey(chat.user, session, "m", "t"))
+    hub.write(AnswerKey(chat.user, session, "m", "t"), "Again")
 
     assert await reader.until(4) == [
         Snapshot("m", "t", 2, "Hello wor"),
@@ -161,7 +160,7 @@ async def test_slow_reader_is_disconnected_and_others_continue(
     attentive = Listening(hub, chat.user, session, 0)
     with hub.listen(chat.user, session) as asleep:
         for number in range(30):
-            hub.write(chat.user, session, "m", None, str(number))
+            hub.write(AnswerKey(chat.user, session, "m", None), str(number))
             await attentive.until(number + 1)
         with pytest.raises(ReaderTooSlow):
             await asleep.next(1)

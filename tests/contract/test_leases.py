@@ -20,7 +20,7 @@ from artel.projects.transactions import ProjectRules, create_project
 from artel.sessions.transactions import create_session
 from artel.spaces import leases
 from artel.spaces.leases import Acquired, SpaceElsewhere
-from artel.turns.end import Outcome, end_turn
+from artel.turns.end import TurnOutcome, end_turn
 from artel.turns.transactions import AgentAtWork, NewTurn, accept_message, note_events, start_turn
 from artel.turns.turn import Turn, TurnStatus
 
@@ -95,7 +95,7 @@ async def test_a_host_that_has_lost_its_space_writes_nothing(hosts: Hosts) -> No
     await hosts.live("second")
     await hosts.acquire("second")
     events = await hosts.count("events")
-    outcome = Outcome(TurnStatus.COMPLETED, uuid7(), "Late", 1, None, agent=agent)
+    outcome = TurnOutcome(TurnStatus.COMPLETED, uuid7(), "Late", 1, None, agent=agent)
 
     with pytest.raises(LeaseLost):
         await hosts.database.of(hosts.user, stale).run(start_turn, waiting, agent, 10)
@@ -126,7 +126,7 @@ async def test_work_is_seen_by_the_host_that_may_do_it(hosts: Hosts) -> None:
     turn = await hosts.turn()
 
     async def found(host: str) -> list[str]:
-        return [work.session_id for work in await hosts.database.read(leases.find_work, host)]
+        return await hosts.database.read(leases.find_work, host)
 
     assert await found("first") == await found("second") == [turn.session_id]
     await hosts.acquire("first")

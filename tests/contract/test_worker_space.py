@@ -1,7 +1,7 @@
 """The methods of a worker space, called as the server calls them, over a real database and memory index."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,12 +16,12 @@ from artel.errors import ToolFailed
 from artel.projects.transactions import ensure_default_project
 from artel.runs.agent_run import run_agent
 from artel.runs.task import Start, Task
+from artel.runs.task_events import TaskEvents
 from artel.settings import Settings
 from artel.spaces.operations import reset_space
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.transactions import AgentAtWork
 from artel.vector_index.store import Filter
-from tests.agents import Heard
 
 pytestmark = pytest.mark.anyio
 
@@ -156,14 +156,6 @@ async def test_a_space_all_of_whose_agents_hang_is_unhealthy(space: WorkerSpace)
     assert ((await space.health())[0], space.get_metrics().is_healthy) == ("degraded", True)
 
 
-class Deaf(Heard):
-    def recalled(self, found: Sequence[object]) -> None:
-        pass
-
-    def note(self, event: object) -> None:
-        pass
-
-
 @pytest.mark.req("UWS-22.3")
 @pytest.mark.parametrize(
     ("failure", "error_type", "error_code"),
@@ -184,7 +176,8 @@ async def test_a_failed_task_has_an_error_and_its_type_beside_the_exact_code(
         assert failure is not None
         raise failure
 
-    result = await run_agent(space, await space.agent(coder), Task("task", "Do it", start, Deaf()))
+    listener = TaskEvents("task", coder, lambda _event: None)
+    result = await run_agent(space, await space.agent(coder), Task("task", "Do it", start, listener))
 
     assert (result.success, result.error_type, result.error_code) == (False, error_type, error_code)
     assert result.error

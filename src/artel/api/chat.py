@@ -93,7 +93,7 @@ async def retry(
 def _refuse_if_too_many_streams(services: Container, user: Principal, accept: str) -> None:
     """Raise if the answer is to be streamed and the stream limit is reached, before the message is accepted."""
     if "text/event-stream" in accept:
-        services.hub.refuse_if_full(user)
+        services.hub.readers.refuse_if_full(user)
 
 
 async def _respond(services: Container, user: Principal, turn: Turn, accept: str, prefer: str) -> Response:
@@ -140,7 +140,7 @@ async def show_timeline(
 @router.get("/my/chat/{session_id}/events", response_class=Response, responses=STREAMED | documented(404, 429))
 async def follow_session(session_id: SessionId, user: CurrentUser, services: Services, after: After) -> EventStream:
     """Stream the events of a session, from now or after an event number."""
-    services.hub.refuse_if_full(user)
+    services.hub.readers.refuse_if_full(user)
     newest = await services.database.read(sessions.last_event, user, session_id)
     start = newest if after is None else after
     return EventStream(services.hub.follow(user, session_id, start, HEARTBEAT_SECONDS), session_id)

@@ -98,7 +98,7 @@ async def list_alerts(
 @router.get("/events", response_class=Response, responses=STREAMED | documented(429))
 async def follow_project(project_id: ProjectId, user: CurrentUser, services: Services, after: After) -> EventStream:
     """Stream the events of a project, from now or after an event number."""
-    services.project_hub.refuse_if_full(user)
+    services.project_hub.readers.refuse_if_full(user)
     newest = await services.database.read(last_project_event, user, project_id)
     start = newest if after is None else after
     return EventStream(services.project_hub.follow(user, str(project_id), start, HEARTBEAT_SECONDS))

@@ -82,7 +82,7 @@ class TurnBudgetGuard:
 @kill_points.transaction("money.reserve")
 def _reserve(tx: Tx, reservation: Reservation, respects_commitments: bool) -> None:
     """Reserve for an unfinished turn; raise TurnOver if it has ended, because nobody would settle the reservation."""
-    if not TurnRepository(tx).keep_unfinished(reservation.turn_id):
+    if TurnRepository(tx).lock_unfinished(reservation.turn_id) is None:
         raise TurnOver
     reserve(tx, reservation)
     # The budgets are locked now, because they were updated: a plan that starts concurrently waits for this transaction.

@@ -78,8 +78,6 @@ def _record(tx: Tx, project_id: int, call_id: str, wanted: NewUndo) -> tuple[Too
         project_id=project_id,
         session_id=turn.session_id if turn else None,
         turn_id=turn.id if turn else None,
-        agent_id=None,
-        agent="",
         tool=UNDO,
         arguments=arguments,
         level="restricted",

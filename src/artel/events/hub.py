@@ -7,9 +7,9 @@ reader whose queue is full is disconnected and resumes from its last event numbe
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from artel.contract.events import StoredEvent
 from artel.db.tenant import Tenant
@@ -18,6 +18,7 @@ from artel.logs import get_logger
 
 MAX_BEHIND = 1000  # items in the queue of one reader
 PAGE = 500
+POLL_AT_ONCE = 500
 MAX_READERS = 20_000
 MAX_READERS_PER_USER = 100
 MAX_ENDED_TURNS = 16  # remembered per session, to drop snapshots that arrive after the end of their turn
@@ -26,6 +27,8 @@ TURN_ENDS = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
 log = get_logger(__name__)
 
 ReadEvents = Callable[[Tenant, str, int, int], Awaitable[Sequence[StoredEvent]]]
+# Returns the number of the newest event of each session.
+Newest = Callable[[Sequence[str]], Awaitable[Mapping[str, int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,6 @@ class Delta:
 
     @property
     def owner_turn_id(self) -> str | None:
-        """Id of the turn that the answer belongs to."""
         return self.turn_id or self.task_id
 
 
@@ -62,29 +64,37 @@ class Draft:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerKey:
+    """Identifies an answer that is being written; `turn_id` defaults to `task_id`."""
+
+    tenant: Tenant
+    session_id: str
+    message_id: str
+    task_id: str | None
+    turn_id: str | None = None
+    is_task: bool = False  # the result of one task of a plan, not the answer to the user
+
+
+@dataclass(slots=True)
 class _PartialAnswer:
     """An answer that is being written, with its pieces so far."""
 
-    def __init__(
-        self, message_id: str, task_id: str | None, turn_id: str | None, *, is_remote: bool, is_task: bool
-    ) -> None:
-        self.message_id = message_id
-        self.task_id = task_id
-        self.turn_id = turn_id
-        self.is_remote = is_remote  # written by another process
-        self.is_task = is_task  # the result of one task of a plan, not the answer to the user
-        self.started_at = time.monotonic()
-        self.saved = 0  # number of the last stored piece
-        self.n = 0
-        self.pieces: list[str] = []
+    key: AnswerKey
+    is_remote: bool  # written by another process
+    started_at: float = field(default_factory=time.monotonic)
+    shared_at: float = 0.0
+    saved: int = 0  # number of the last stored piece
+    n: int = 0
+    pieces: list[str] = field(default_factory=list)
 
     @property
     def owner_turn_id(self) -> str | None:
-        return self.turn_id or self.task_id
+        return self.key.turn_id or self.key.task_id
 
     def snapshot(self) -> Snapshot:
         self.pieces = ["".join(self.pieces)]
-        return Snapshot(self.message_id, self.task_id, self.n, self.pieces[0], self.turn_id)
+        return Snapshot(self.key.message_id, self.key.task_id, self.n, self.pieces[0], self.key.turn_id)
 
 
 class StreamsEnd(Exception):
@@ -95,7 +105,7 @@ class ReaderTooSlow(Exception):
     """The reader's queue is full."""
 
 
-class Reader:
+class StreamReader:
     """One subscriber of a session, with a bounded queue."""
 
     def __init__(self) -> None:
@@ -139,7 +149,7 @@ class _Feed:
 
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
-        self.readers: set[Reader] = set()
+        self.readers: set[StreamReader] = set()
         self.position: int | None = None
         self.answers: dict[str, _PartialAnswer] = {}
         self.ended: deque[str] = deque(maxlen=MAX_ENDED_TURNS)
@@ -155,10 +165,11 @@ class _Feed:
         self.send(event)
         if event.type in TURN_ENDS and event.turn_id is not None:
             self.ended.append(event.turn_id)
-            left = {key: answer for key, answer in self.answers.items() if answer.owner_turn_id != event.turn_id}
-            self.answers = left
+            self.answers = {
+                key: answer for key, answer in self.answers.items() if answer.owner_turn_id != event.turn_id
+            }
 
-    def remove(self, reader: Reader) -> None:
+    def remove(self, reader: StreamReader) -> None:
         """Remove a reader; with the last one, drop partial answers of other processes, whose end would be missed."""
         self.readers.discard(reader)
         if not self.readers:
@@ -185,7 +196,6 @@ class Readers:
 
     @contextmanager
     def count(self, tenant: Tenant) -> Iterator[None]:
-        """Count a reader while it is subscribed."""
         self.refuse_if_full(tenant)
         self._of_user[tenant.user_id] += 1
         self._all += 1
@@ -204,25 +214,16 @@ class EventHub:
     def __init__(self, read: ReadEvents, readers: Readers | None = None) -> None:
         self._read = read
         self._feeds: dict[str, _Feed] = {}
-        self._readers = readers or Readers()
-
-    @property
-    def sessions(self) -> list[str]:
-        """Ids of the sessions with subscribers."""
-        return [session_id for session_id, feed in self._feeds.items() if feed.readers]
-
-    def refuse_if_full(self, tenant: Tenant) -> None:
-        """Raise TooManyStreams or ServerBusy if the limit per user or per process is reached."""
-        self._readers.refuse_if_full(tenant)
+        self.readers = readers or Readers()
 
     @contextmanager
-    def listen(self, tenant: Tenant, session_id: str) -> Iterator[Reader]:
+    def listen(self, tenant: Tenant, session_id: str) -> Iterator[StreamReader]:
         """Subscribe to a session; snapshots of its partial answers come first."""
-        with self._readers.count(tenant):
+        with self.readers.count(tenant):
             feed = self._feeds.setdefault(session_id, _Feed(tenant))
             if feed.tenant.user_id != tenant.user_id:
                 raise PermissionError("only the owner may subscribe to a session")
-            reader = Reader()
+            reader = StreamReader()
             for answer in feed.answers.values():
                 reader.offer(answer.snapshot())
             feed.readers.add(reader)
@@ -268,39 +269,17 @@ class EventHub:
         for session_id in [key for key, feed in self._feeds.items() if feed.tenant.user_id == tenant.user_id]:
             self.notify(session_id)
 
-    def write(
-        self,
-        tenant: Tenant,
-        session_id: str,
-        message_id: str,
-        task_id: str | None,
-        text: str,
-        turn_id: str | None = None,
-        *,
-        is_task: bool = False,
-    ) -> None:
-        """Append a piece to a partial answer; `turn_id` defaults to `task_id`.
-
-        `is_task` marks the result of one task of a plan, which is not the answer to the user.
-        """
-        feed, answer = self._answer(tenant, session_id, message_id, task_id, turn_id, is_task=is_task)
+    def write(self, key: AnswerKey, text: str) -> None:
+        """Append a piece to a partial answer."""
+        feed, answer = self._answer(key)
         answer.n += 1
         answer.pieces.append(text)
         if feed.readers:
-            feed.send(Delta(message_id, task_id, answer.n, text, answer.turn_id))
+            feed.send(Delta(key.message_id, key.task_id, answer.n, text, key.turn_id))
 
-    def restart(
-        self,
-        tenant: Tenant,
-        session_id: str,
-        message_id: str,
-        task_id: str | None,
-        turn_id: str | None = None,
-        *,
-        is_task: bool = False,
-    ) -> None:
+    def restart(self, key: AnswerKey) -> None:
         """Discard the text of a partial answer and start again."""
-        feed, answer = self._answer(tenant, session_id, message_id, task_id, turn_id, is_task=is_task)
+        feed, answer = self._answer(key)
         answer.n += 1
         answer.pieces = []
         feed.send(answer.snapshot())
@@ -313,24 +292,25 @@ class EventHub:
         if feed.tenant.user_id != tenant.user_id:
             log.warning("snapshot_of_another_user", session_id=session_id)
             return
-        feed, answer = self._answer(
-            tenant, session_id, snapshot.message_id, snapshot.task_id, snapshot.turn_id, is_remote=True
-        )
+        key = AnswerKey(tenant, session_id, snapshot.message_id, snapshot.task_id, snapshot.turn_id)
+        feed, answer = self._answer(key, is_remote=True)
         if snapshot.n != answer.n:
             answer.n, answer.pieces = snapshot.n, [snapshot.text]
             feed.send(snapshot)
 
-    def snapshot_of(self, session_id: str, message_id: str) -> Snapshot | None:
-        """Return a snapshot of a partial answer."""
-        feed = self._feeds.get(session_id)
-        answer = feed.answers.get(message_id) if feed else None
-        return answer.snapshot() if answer else None
+    def snapshot_to_share(self, key: AnswerKey, seconds: float) -> Snapshot | None:
+        """Return a snapshot of a partial answer for other processes, unless the last one is younger than `seconds`."""
+        _, answer = self._answer(key)
+        if time.monotonic() - answer.shared_at <= seconds:
+            return None
+        answer.shared_at = time.monotonic()
+        return answer.snapshot()
 
     def partial_answer(self, session_id: str, turn_id: str) -> str:
         """Return the text of a turn's partial answer, as far as this process has it."""
         feed = self._feeds.get(session_id)
         for answer in list(feed.answers.values()) if feed else ():
-            if not answer.is_task and answer.owner_turn_id == turn_id:
+            if not answer.key.is_task and answer.owner_turn_id == turn_id:
                 return answer.snapshot().text
         return ""
 
@@ -345,7 +325,7 @@ class EventHub:
         before, drafts = time.monotonic() - seconds, []
         for session_id, feed in self._feeds.items():
             for answer in feed.answers.values():
-                if answer.is_task or answer.is_remote or answer.started_at > before or answer.saved == answer.n:
+                if answer.key.is_task or answer.is_remote or answer.started_at > before or answer.saved == answer.n:
                     continue
                 if (turn_id := answer.owner_turn_id) is not None and (text := answer.snapshot().text):
                     answer.saved = answer.n
@@ -358,11 +338,18 @@ class EventHub:
             feed.answers.pop(message_id, None)
             self._remove_if_idle(session_id)
 
-    def notify_if_behind(self, session_id: str, last: int) -> None:
-        """Read a session if its newest event has not been read yet."""
-        feed = self._feeds.get(session_id)
-        if feed is not None and feed.position is not None and feed.position < last:
-            self.notify(session_id)
+    async def poll(self, newest: Newest) -> None:
+        """Read the sessions that have new events: hints may be lost, and without a bus other processes send none."""
+        followed = [session_id for session_id, feed in self._feeds.items() if feed.readers]
+        for start in range(0, len(followed), POLL_AT_ONCE):
+            batch = followed[start : start + POLL_AT_ONCE]
+            last = await newest(batch)
+            for session_id in batch:
+                feed = self._feeds.get(session_id)
+                if session_id not in last:
+                    self.notify(session_id)  # deleted: reading it raises NOT_FOUND, which ends its readers
+                elif feed is not None and feed.position is not None and feed.position < last[session_id]:
+                    self.notify(session_id)
 
     def end_readers(self) -> None:
         """End all streams with StreamsEnd."""
@@ -371,30 +358,18 @@ class EventHub:
                 reader.end(StreamsEnd())
 
     async def close(self) -> None:
-        """Cancel running reads."""
         tasks = [feed.read_task for feed in self._feeds.values() if feed.read_task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _answer(
-        self,
-        tenant: Tenant,
-        session_id: str,
-        message_id: str,
-        task_id: str | None,
-        turn_id: str | None,
-        *,
-        is_remote: bool = False,
-        is_task: bool = False,
-    ) -> tuple[_Feed, _PartialAnswer]:
-        feed = self._feeds.get(session_id)
+    def _answer(self, key: AnswerKey, *, is_remote: bool = False) -> tuple[_Feed, _PartialAnswer]:
+        feed = self._feeds.get(key.session_id)
         if feed is None:
-            feed = self._feeds[session_id] = _Feed(tenant)
-        answer = feed.answers.get(message_id)
+            feed = self._feeds[key.session_id] = _Feed(key.tenant)
+        answer = feed.answers.get(key.message_id)
         if answer is None:
-            answer = _PartialAnswer(message_id, task_id, turn_id, is_remote=is_remote, is_task=is_task)
-            feed.answers[message_id] = answer
+            answer = feed.answers[key.message_id] = _PartialAnswer(key, is_remote)
         return feed, answer
 
     def _start_at(self, session_id: str, last: int) -> None:

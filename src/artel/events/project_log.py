@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam
+from sqlalchemy import Connection, bindparam
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.contract.events import EventData, StoredEvent
@@ -40,7 +40,6 @@ class ProjectNumberRepository(TenantRepository):
         return last
 
     def last(self, project_id: int) -> int:
-        """Return the number of the project's newest event."""
         statement = self._select(projects.c.last_event).where(projects.c.id == project_id)
         last: int | None = self.connection.execute(statement).scalar_one_or_none()
         if last is None:
@@ -53,37 +52,18 @@ class ProjectEventRepository(TenantRepository):
 
     table = project_events
 
-    @prepared
-    def _after(cls) -> Select[Any]:  # noqa: N805
-        return (
-            cls._prepare_select()
-            .where(
-                project_events.c.project_id == bindparam("project"),
-                project_events.c.number > bindparam("number_before"),
-            )
-            .order_by(project_events.c.number)
-            .limit(bindparam("most"))
-        )
-
     def add(self, project_id: int, first: int, happened: Sequence[EventData]) -> None:
-        """Add events, numbered from `first` on."""
-        now = datetime.now(UTC)
+        common = {"project_id": project_id, "created_at": datetime.now(UTC)}
         self._add(
             [
-                {
-                    "project_id": project_id,
-                    "number": number,
-                    "type": event.type,
-                    "data": event.model_dump(mode="json"),
-                    "created_at": now,
-                }
+                common | {"number": number, "type": event.type, "data": event.model_dump(mode="json")}
                 for number, event in enumerate(happened, first)
             ]
         )
 
     def after(self, project_id: int, number: int, limit: int) -> list[StoredEvent]:
-        """Return the next events of a project after a number."""
-        rows = self._run(self._after, project=project_id, number_before=number, most=min(limit, MAX_PAGE))
+        later = project_events.c.project_id == project_id, project_events.c.number > number
+        rows = self._find(*later, order_by=[project_events.c.number], limit=min(limit, MAX_PAGE))
         return [
             StoredEvent(
                 number=row.number,
@@ -120,5 +100,4 @@ def read_project_events(
 
 
 def last_project_event(connection: Connection, tenant: Tenant, project_id: int) -> int:
-    """Return the number of the project's newest event."""
     return ProjectNumberRepository(connection, tenant).last(project_id)

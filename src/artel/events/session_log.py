@@ -34,7 +34,6 @@ class EventRepository(TenantRepository):
     def add(
         self, project_id: int, session_id: str, first: int, turn_id: str | None, happened: Sequence[EventData]
     ) -> None:
-        """Add events, numbered from `first` on."""
         now = datetime.now(UTC)
         common = {"project_id": project_id, "session_id": session_id, "turn_id": turn_id, "created_at": now}
         self._add(
@@ -45,7 +44,6 @@ class EventRepository(TenantRepository):
         )
 
     def after(self, session_id: str, number: int, limit: int = MAX_PAGE) -> list[StoredEvent]:
-        """Return the next events of a session after a number."""
         rows = self._run(self._after, session=session_id, number_before=number, most=min(limit, MAX_PAGE))
         return [
             StoredEvent(

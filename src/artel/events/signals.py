@@ -8,12 +8,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
+from artel.auth.principal import Principal
 from artel.bus.bus import Bus, Hint
 from artel.db.tenant import Tenant
-from artel.events.hub import EventHub, Snapshot
+from artel.events.hub import AnswerKey, EventHub, Snapshot
 from artel.ids import uuid7
 from artel.logs import get_logger
 
+SHARE_SECONDS = 0.1
 MAX_REMOTE_TEXT = 262_144  # readers of other processes see a longer answer only when it is complete
 
 # session: events of a session (id). work: turns or calls of a project wait (id). cancelled: a turn was ended by another
@@ -21,13 +23,6 @@ MAX_REMOTE_TEXT = 262_144  # readers of other processes see a longer answer only
 Kind = Literal["session", "work", "cancelled", "agents"]
 
 log = get_logger(__name__)
-
-
-class _Owner:
-    """Tenant of a snapshot that came from another process."""
-
-    def __init__(self, user_id: int) -> None:
-        self.user_id = user_id
 
 
 class Signals:
@@ -42,11 +37,6 @@ class Signals:
         self._stop: Callable[[], None] = bus.on_hint(self._on_hint) if bus else lambda: None
 
     @property
-    def has_other_processes(self) -> bool:
-        """Whether there may be other processes."""
-        return self._bus is not None
-
-    @property
     def connected(self) -> bool:
         """Whether signals currently reach the other processes, if there are any."""
         return self._bus is None or self._bus.connected
@@ -56,12 +46,10 @@ class Signals:
         self._handlers[kind].append(handler)
 
     def session_changed(self, session_id: str) -> None:
-        """Signal that a session has new events."""
         self._hub.notify(session_id)
         self._send("session", session_id)
 
     def project_changed(self, project_id: int) -> None:
-        """Signal that a project's stream has new events."""
         self._project_hub.notify(str(project_id))
         self._send("project", str(project_id))
 
@@ -84,14 +72,15 @@ class Signals:
         for agent_id in agent_ids:
             self._send("agents", f"{project_id}/{agent_id}")
 
-    def partial_answer(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
-        """Send a partial answer to the other processes."""
-        if len(snapshot.text) <= MAX_REMOTE_TEXT:
+    def write_answer(self, key: AnswerKey, text: str) -> None:
+        """Stream a piece of a partial answer; other processes get the text so far, every SHARE_SECONDS at most."""
+        self._hub.write(key, text)
+        snapshot = self._hub.snapshot_to_share(key, SHARE_SECONDS) if self._bus else None
+        if snapshot is not None and len(snapshot.text) <= MAX_REMOTE_TEXT:
             fields = snapshot.message_id, snapshot.task_id, snapshot.n, snapshot.text, snapshot.turn_id
-            self._send("written", json.dumps([tenant.user_id, session_id, *fields]))
+            self._send("written", json.dumps([key.tenant.user_id, key.session_id, *fields]))
 
     def close(self) -> None:
-        """Stop listening to hints."""
         self._stop()
 
     def _send(self, kind: str, key: str) -> None:
@@ -123,7 +112,7 @@ class Signals:
             case "written":
                 user_id, session_id, message_id, task_id, n, text, *more = json.loads(key)
                 turn_id = more[0] if more else None  # an older version does not send it
-                self._hub.replace(_Owner(user_id), session_id, Snapshot(message_id, task_id, n, text, turn_id))
+                self._hub.replace(Principal(user_id), session_id, Snapshot(message_id, task_id, n, text, turn_id))
 
     def _notify(self, kind: str, *ids: Any) -> None:
         for handler in self._handlers[kind]:

@@ -30,7 +30,7 @@ from artel.plans.proposal import PricedPlan
 from artel.plans.transactions import MonthTooShort, PlanContext
 from artel.runs.approval_factory import required
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
-from artel.turns.end import Outcome
+from artel.turns.end import TurnOutcome
 from artel.turns.transactions import TurnOver
 from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended
@@ -282,7 +282,7 @@ class _OrchestratedTurn:
 
     async def _end(self, status: TurnStatus, text: str, code: str) -> Ended | None:
         spending = Spending.resume(self._turn, self._workflow, self._planner_model)
-        outcome = Outcome(
+        outcome = TurnOutcome(
             status,
             uuid7(),
             text,

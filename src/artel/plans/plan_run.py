@@ -37,13 +37,13 @@ from artel.projects.transactions import project_settings
 from artel.retry import Backoff
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, required, tool_approval
-from artel.runs.event_writer import EventWriter
 from artel.runs.task import ExecutionResult, Start, Task, Waiting
+from artel.runs.task_events import EventWriter
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.text import storable
 from artel.tools.consent import Decision
 from artel.tools.policy import Policy
-from artel.turns.end import Outcome, end_turn, note_usage
+from artel.turns.end import TurnOutcome, end_turn, note_usage
 from artel.turns.transactions import AgentAtWork, TurnOver
 from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended
@@ -64,7 +64,7 @@ class _Stopped(Exception):
     is_agents_fault = False
 
 
-async def store_end(space: WorkerSpace, turn: Turn, outcome: Outcome) -> Ended | None:
+async def store_end(space: WorkerSpace, turn: Turn, outcome: TurnOutcome) -> Ended | None:
     """End a turn and its workflow; return None if another process ended the turn first."""
     try:
         return await patiently(lambda: space.database.run(end_turn, turn, outcome), "answer")
@@ -364,7 +364,7 @@ class PlanRun:
         content = f"User: {self._workflow.request}\nAnswer: {text}"
         answered = [self._agents[name] for name in dict.fromkeys(task.agent for task in done) if name in self._agents]
         agent = answered[0] if answered and self._board.is_single else None
-        outcome = Outcome(
+        outcome = TurnOutcome(
             status,
             self._message_id,
             text,

@@ -19,9 +19,8 @@ from artel.ids import uuid7
 from artel.plans.plan import TaskGraph, TaskStatus, WorkflowTask
 from artel.plans.pricing import REQUEST_CHARACTERS
 from artel.plans.transactions import DEPENDENCY_FAILED, no_result, task_progress
-from artel.runs.event_writer import EventWriter
 from artel.runs.task import ErrorType, ExecutionResult
-from artel.runs.task_events import StreamedTask
+from artel.runs.task_events import EventWriter, StreamedTask
 from artel.spaces.worker_space import WorkerSpace
 from artel.text import storable
 from artel.tools.catalogue import schemas_of

@@ -218,7 +218,7 @@ def requeue(tx: Tx, turn: Turn, workflow: Workflow, spent: Spent) -> None:
     SessionLog(tx, turn.session_id, 0)
     if _was_left(tx, turn):
         return
-    if not TurnRepository(tx).requeue(turn.session_id, turn.id, _parked(turn, workflow)):
+    if not TurnRepository(tx).park(turn.session_id, turn.id, _parked(turn, workflow), TurnStatus.QUEUED):
         raise TurnOver
     tx.after_commit(WorkWaiting(turn.project_id))
     note_spent(tx, workflow.id, spent)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from typing import Any
 
 from artel.agent_loop.context import Remembered, build_context
 from artel.agent_loop.loop import Run, load_graphs, run_loop
@@ -20,7 +21,7 @@ from artel.runs.progress_timeout import ProgressTimeout, TimedOut
 from artel.runs.task import TIMEOUT, ErrorType, ExecutionResult, Task, error_type
 from artel.runs.toolbox import source_of, toolbox_of
 from artel.runs.user_files import RunFiles
-from artel.spaces.agent_figures import AgentStatus, in_error
+from artel.spaces.figures import AgentStatus, in_error
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.consent import NeedsApproval
 from artel.tools.files import READ_TOOLS
@@ -35,12 +36,7 @@ log = get_logger(__name__)
 
 async def run_agent(space: WorkerSpace, agent: Agent, task: Task) -> ExecutionResult:
     """Run a task in a slot of an agent of `space.agent` and return what became of it (UWS-22)."""
-    result = await AgentRun(space, agent, task).run()
-    if result.error_type is ErrorType.TIMEOUT:
-        space.hung[agent.id] = task.id
-    elif result.success:
-        space.hung.pop(agent.id, None)
-    return result
+    return await AgentRun(space, agent, task).run()
 
 
 class AgentRun:
@@ -70,13 +66,15 @@ class AgentRun:
             raise
         except ArtelError as failure:
             return self._failed(failure.detail, failure.code, began)
-        usage, seconds = self.task.tally.usage, time.monotonic() - began
-        return ExecutionResult(True, answer, self._context, usage, seconds)
+        self.space.hung.pop(self.agent.id, None)
+        return ExecutionResult(True, answer, self._context, self.task.tally.usage, time.monotonic() - began)
 
     def _failed(self, error: str, code: str, began: float) -> ExecutionResult:
         kind, usage, seconds = error_type(code), self.task.tally.usage, time.monotonic() - began
         ids = {"task_id": self.task.id, "agent_id": self.agent.id}
         log.warning("task_failed", **ids, error_type=kind.value, code=code, reason=error)
+        if kind is ErrorType.TIMEOUT:
+            self.space.hung[self.agent.id] = self.task.id
         return ExecutionResult(False, "", self._context, usage, seconds, error, kind, code)
 
     async def run_child(self, child: Agent, task: Task) -> ExecutionResult:
@@ -86,10 +84,10 @@ class AgentRun:
 
     async def _start(self) -> tuple[Message, ...]:
         """Store that the task begins, and return what the agent is told: prompt, memories, conversation."""
-        agent, task, bus = self.agent, self.task, self.space.bus
+        agent, task, bus, remembered = self.agent, self.task, self.space.bus, []
         if bus.status(agent.id) is AgentStatus.ERROR:
             raise in_error(agent.name)
-        at_work = AgentAtWork(agent.id, agent.name, bus.status_without(agent.id).value, bus.status(agent.id).value)
+        at_work = AgentAtWork(agent.id, agent.name, bus.status(agent.id, without=1).value, bus.status(agent.id).value)
         searches = agent.memory and task.waiting is None
         searching = asyncio.ensure_future(self._recall()) if searches else None
         try:
@@ -100,8 +98,13 @@ class AgentRun:
                 searching.cancel()
             raise
         self.agent, self.budget_guard = start.agent, start.budget_guard
-        self._context += task.waiting.context if task.waiting else [_mentioned(memory) for memory in recalled]
-        remembered = [Remembered(found.memory.content, source_of(found), found.score) for found in recalled]
+        if task.waiting:
+            self._context += task.waiting.context
+        for found in recalled:
+            memory, score = found.memory, found.score
+            fields = {"memory_id": memory.id, "type": memory.type, "content": memory.content[:1000]}
+            self._context.append(ContextItem(**fields, score=round(score, 4)))
+            remembered.append(Remembered(memory.content, source_of(found), score))
         return build_context(self.agent.system_prompt, start.history, remembered)
 
     async def _answer(self, messages: tuple[Message, ...]) -> str:
@@ -134,14 +137,9 @@ class AgentRun:
                 run = Run(spec, services.brain, toolbox, self.timeout, self.deadline, task.tally, self.budget_guard)
                 return (await run_loop(run, resumed or State(messages))).content
         except Parked as parked:
-            seconds = self._seconds_before + time.monotonic() - began
-            resumes_with = {
-                "agent_id": self.agent.id,
-                "context": tuple(self._context),
-                "hashes": dict(files.hashes),
-                "seconds": seconds,
-            }
-            parked.run = parked.run.model_copy(update=resumes_with)
+            resumed_with: dict[str, Any] = {"agent_id": self.agent.id, "context": tuple(self._context)}
+            resumed_with |= {"hashes": files.hashes, "seconds": self._seconds_before + time.monotonic() - began}
+            parked.run = parked.run.model_copy(update=resumed_with)
             raise
         finally:
             task.tally.settle("".join(self.timeout.written))
@@ -170,8 +168,3 @@ class AgentRun:
             return []
         self.task.listener.recalled(found)
         return found
-
-
-def _mentioned(recalled: Recalled) -> ContextItem:
-    memory, score = recalled.memory, round(recalled.score, 4)
-    return ContextItem(memory_id=memory.id, type=memory.type, content=memory.content[:1000], score=score)

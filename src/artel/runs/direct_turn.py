@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from dataclasses import replace
 from typing import Any
 
 from artel import kill_points
@@ -23,12 +22,11 @@ from artel.ids import uuid7
 from artel.projects.transactions import project_settings
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, due, required, tool_approval, who_asks
-from artel.runs.event_writer import EventWriter
 from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
-from artel.runs.task_events import StreamedTask
+from artel.runs.task_events import EventWriter, StreamedTask
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.policy import Policy
-from artel.turns.end import Outcome, end_turn, note_usage
+from artel.turns.end import TurnOutcome, end_turn, note_usage
 from artel.turns.transactions import AgentAtWork, TurnOver, start_turn
 from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended
@@ -49,41 +47,32 @@ class DirectTurn(StreamedTask):
 
     async def run(self) -> Ended | None:
         """Run the turn and return its end; None if somebody else has ended it, or it is not its turn yet."""
+        space, turn, began = self._space, self._turn, time.monotonic()
+        agent = waiting = None
         try:
-            return await self._answered()
+            try:
+                if turn.parked is not None:
+                    decided = await self._services.database.read(decisions, space.principal, turn.id)
+                    by_call = {approval.arguments_hash: decision_of(approval) for approval in decided}
+                    waiting = Waiting.of(turn.parked, by_call)
+                agent = await space.agent(self.agent_id)
+                work = turn.id, self._text, self._start, self, self._tally, turn.session_id, turn.id, waiting
+                result = await run_agent(space, agent, Task(*work))
+            except AgentNotFound as gone:
+                result = ExecutionResult.failed(gone.detail, gone.code, self._tally.usage)
+            except Parked as parked:
+                if agent is not None:
+                    await self._park(agent, parked)
+                return None
+            except TurnOver:
+                return None
+            except asyncio.CancelledError:
+                await self._notes.written()
+                await self._note_usage()
+                raise
+            return await self._end(agent, result, time.monotonic() - began)
         finally:
-            self._services.hub.end(self._turn.session_id, self._message_id)
-
-    async def _answered(self) -> Ended | None:
-        began = time.monotonic()
-        agent: Agent | None = None
-        try:
-            waiting = await self._waited()
-            agent = await self._space.agent(self.agent_id)
-            task = Task(
-                self._turn.id,
-                self._text,
-                self._start,
-                self,
-                self._tally,
-                session_id=self._turn.session_id,
-                turn_id=self._turn.id,
-                waiting=waiting,
-            )
-            result = await run_agent(self._space, agent, task)
-        except AgentNotFound as gone:
-            result = ExecutionResult.failed(gone.detail, gone.code, self._tally.usage)
-        except Parked as parked:
-            if agent is not None:
-                await self._park(agent, parked)
-            return None
-        except TurnOver:
-            return None
-        except asyncio.CancelledError:
-            await self._notes.written()
-            await self._note_usage()
-            raise
-        return await self._finish(agent, result, time.monotonic() - began)
+            self._services.hub.end(turn.session_id, self._message_id)
 
     async def _start(self, agent: Agent, at_work: AgentAtWork) -> Start:
         if not self._space.accepts_tasks:
@@ -101,16 +90,6 @@ class DirectTurn(StreamedTask):
         agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
         history = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.messages]
         return Start(agent, history, budget_guard)
-
-    # Waiting for a person
-
-    async def _waited(self) -> Waiting | None:
-        """Return how far the run had come, and what was decided, if it waited for a person."""
-        parked = self._turn.parked
-        if parked is None:
-            return None
-        decided = await self._services.database.read(decisions, self._space.principal, self._turn.id)
-        return Waiting.of(parked, {one.arguments_hash: decision_of(one) for one in decided})
 
     async def _park(self, agent: Agent, parked: Parked) -> None:
         """Store how far the run has come, and ask the user; the agent's slot is free."""
@@ -138,30 +117,25 @@ class DirectTurn(StreamedTask):
             raise
         self._services.project_events.add(space.principal, space.project_id, required(approval))
 
-    async def _finish(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
+    async def _end(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
+        """Store the answer, or the failure, and the end of the turn."""
         kill_points.reached("turn.answered")
         await self._notes.written()
-        turn = self._turn
-        at_work = None
+        turn, hub = self._turn, self._services.hub
+        content, status = result.response, TurnStatus.COMPLETED
+        if not result.success:
+            content = result.error or "The agent failed."
+            status = TurnStatus.TIMEOUT if result.error_type is ErrorType.TIMEOUT else TurnStatus.FAILED
+        at_work, memories = None, {}
         if agent is not None:
             old = "processing" if self._started else "idle"
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.bus.status(agent.id).value)
-        remembers = agent is not None and agent.memory and not (turn.parked and turn.parked.single)
-        memories = {agent.id: _memories(turn, self._text, result)} if agent and remembers and result.success else {}
-        outcome = replace(self._outcome(result, seconds), agent=at_work, memories=memories)
-        try:
-            return await patiently(lambda: self._space.database.run(end_turn, turn, outcome), "answer")
-        except TurnOver:
-            await self._note_usage()
-            return None
-
-    def _outcome(self, result: ExecutionResult, seconds: float) -> Outcome:
-        hub = self._services.hub
-        content = result.response if result.success else result.error or "The agent failed."
-        status = TurnStatus.COMPLETED
-        if not result.success:
-            status = TurnStatus.TIMEOUT if result.error_type is ErrorType.TIMEOUT else TurnStatus.FAILED
-        return Outcome(
+            if agent.memory and result.success and not (turn.parked and turn.parked.single):
+                exchange = f"User: {self._text}\nAnswer: {result.response}"
+                about: dict[str, Any] = {"source": "chat", "session_id": turn.session_id}
+                memory = NewMemory(exchange, "conversation", success=True, task_id=turn.id, metadata=about)
+                memories[agent.id] = [memory]
+        outcome = TurnOutcome(
             status,
             self._message_id,
             content,
@@ -170,17 +144,18 @@ class DirectTurn(StreamedTask):
             seconds,
             error_code=result.error_code,
             context=result.context,
-            partial="" if result.success else hub.partial_answer(self._turn.session_id, self._turn.id),
-            has_draft=self._turn.parked is not None or hub.is_saved(self._turn.session_id, self._message_id),
+            partial="" if result.success else hub.partial_answer(turn.session_id, turn.id),
+            has_draft=turn.parked is not None or hub.is_saved(turn.session_id, self._message_id),
+            agent=at_work,
+            memories=memories,
         )
+        try:
+            return await patiently(lambda: self._space.database.run(end_turn, turn, outcome), "answer")
+        except TurnOver:
+            await self._note_usage()
+            return None
 
     async def _note_usage(self) -> None:
         if self._tally.usage.calls:
             database = self._services.database.of(self._space.principal)  # its space may be another host's by now
             await database.run(note_usage, self._turn.session_id, self._turn.id, chat.Usage.of(self._tally.usage))
-
-
-def _memories(turn: Turn, text: str, result: ExecutionResult) -> list[NewMemory]:
-    metadata: dict[str, Any] = {"source": "chat", "session_id": turn.session_id}
-    content = f"User: {text}\nAnswer: {result.response}"
-    return [NewMemory(content, "conversation", success=True, task_id=turn.id, metadata=metadata)]

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import structlog
 from sqlalchemy import Connection
@@ -20,7 +20,7 @@ from artel.poller import Poller
 from artel.runs.direct_turn import DirectTurn
 from artel.sessions.message_repository import MessageRepository
 from artel.spaces import leases
-from artel.spaces.leases import SpaceElsewhere, Work
+from artel.spaces.leases import SpaceElsewhere, TurnIds
 from artel.spaces.operations import audited_reset, reset_space
 from artel.spaces.periodic_checks import check_approvals, check_space
 from artel.spaces.services import SpaceServices
@@ -28,11 +28,11 @@ from artel.spaces.space_rpc import SpaceRpc
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.drafts import save_drafts
-from artel.turns.end import Outcome, end_turn
+from artel.turns.end import TurnOutcome, end_turn
 from artel.turns.repository import TurnRepository
-from artel.turns.transactions import TurnOver
+from artel.turns.transactions import QueuedTurn, TurnOver
 from artel.turns.turn import Turn, TurnStatus
-from artel.turns.waiters import Ended, get_turn, read_ended
+from artel.turns.waiters import Ended, get_turn, read_turn
 
 PULSE_SECONDS = 1.0
 STOP_SECONDS = 5.0
@@ -46,40 +46,28 @@ MAX_DRAFTS = 200  # stored in one transaction
 log = get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A turn to run, with the text of its message."""
-
-    principal: Principal
-    turn: Turn
-    text: str
-
-
 @dataclass(slots=True)
 class _Lane:
     """The queue of one session's turns in this process; `look` is set if the database may have more."""
 
-    jobs: deque[Job] = field(default_factory=deque)
+    jobs: deque[QueuedTurn] = field(default_factory=deque)
     look: bool = False
     task: asyncio.Task[None] | None = None
     running: str | None = None
     work: asyncio.Task[Ended | None] | None = None
 
 
-class TurnRunner(Protocol):
-    """Runs the turns of one mode."""
-
-    async def run(self, space: WorkerSpace, turn: Turn) -> Ended | None:
-        """Run a turn; return None if another process ended it, or other turns come first."""
+# Runs a turn that no agent was named for; returns None if it did not end here.
+RunPlan = Callable[[WorkerSpace, Turn], Awaitable[Ended | None]]
 
 
 class Host:
     """Runs the turns of the sessions of its worker spaces, and ensures that each one ends."""
 
-    def __init__(self, services: SpaceServices, spaces: Spaces, orchestrator: TurnRunner, host_id: str | None) -> None:
+    def __init__(self, services: SpaceServices, spaces: Spaces, run_plan: RunPlan, host_id: str | None) -> None:
         self._services = services
         self._spaces = spaces
-        self._orchestrator = orchestrator
+        self._run_plan = run_plan
         self._host_id = host_id
         self._lanes: dict[str, _Lane] = {}
         self._lease_seconds = services.settings.host_lease_seconds
@@ -97,24 +85,22 @@ class Host:
 
     @property
     def busy(self) -> bool:
-        """Whether any turn runs."""
         return any(lane.running for lane in self._lanes.values())
 
     async def start(self, rpc: SpaceRpc) -> None:
         """Fail the turns that a crash left running, and start the background tasks."""
         self._rpc = rpc
         if self._host_id is None:
-            await _fail_interrupted(self._services, await self._services.database.read(leases.running_turns), None)
+            left = await self._services.database.read(leases.running_turns)
+            await _fail_interrupted(self._services, left, None)
         else:
             await self._renew()
             self._renewing.start()
         self._pulse.start()
         self._drafting.start()
 
-    def take(self, job: Job) -> None:
-        """Queue a turn of a session."""
-        lane = self._lane(job.turn.session_id)
-        if lane is not None:
+    def take(self, job: QueuedTurn) -> None:
+        if lane := self._lane(job.turn.session_id):
             lane.jobs.append(job)
 
     def runs_here(self, project_id: int) -> bool:
@@ -137,8 +123,7 @@ class Host:
 
     def agents_changed(self, project_id: int, agent_id: int) -> None:
         """Remove an agent that another process changed from the cache."""
-        space = self._spaces.peek(project_id)
-        if space is not None:
+        if space := self._spaces.peek(project_id):
             space.cache.forget(agent_id)
 
     def stop(self) -> "asyncio.Task[None]":
@@ -162,18 +147,21 @@ class Host:
     async def _stop(self) -> None:
         self._pulse.stop()
         for space in self._spaces.all:
-            space.begin_no_more()
+            space.accepts_tasks = False
         tasks = [lane.task for lane in self._lanes.values() if lane.task]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_SECONDS)
         self._drafting.stop()
         await self._save_drafts(0.0)
-        for lane in self._lanes.values():
-            if lane.work is not None:
-                lane.work.cancel()
+        self._cancel_running()
         if tasks:
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
         self._services.turn_waiters.let_go()
+
+    def _cancel_running(self) -> None:
+        for lane in self._lanes.values():
+            if lane.work is not None:
+                lane.work.cancel()
 
     # Lanes
 
@@ -192,23 +180,18 @@ class Host:
     async def _drain(self, session_id: str, lane: _Lane) -> None:
         try:
             while not self._closing and (lane.jobs or lane.look):
-                job = await self._next(session_id, lane)
-                if job is not None:
+                if lane.jobs:
+                    await self._run(lane, lane.jobs.popleft())
+                    continue
+                lane.look = False
+                job = await self._services.database.read(_next_turn, session_id)
+                if job is not None and job.turn.status is not TurnStatus.WAITING:
+                    lane.look = True  # there may be more after it
                     await self._run(lane, job)
         finally:
             del self._lanes[session_id]
 
-    async def _next(self, session_id: str, lane: _Lane) -> Job | None:
-        if lane.jobs:
-            return lane.jobs.popleft()
-        lane.look = False
-        job = await self._services.database.read(_next_job, session_id)
-        if job is None or job.turn.status is TurnStatus.WAITING:
-            return None
-        lane.look = True  # there may be more after it
-        return job
-
-    async def _run(self, lane: _Lane, job: Job) -> None:
+    async def _run(self, lane: _Lane, job: QueuedTurn) -> None:
         turn = job.turn
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(
@@ -232,29 +215,47 @@ class Host:
         finally:
             lane.running = lane.work = None
 
-    async def _was_cancelled(self, job: Job) -> None:
-        """Handle the cancellation of a turn, which was ended elsewhere or is stopped with the server."""
-        if self._closing:
-            left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
-            space = self._spaces.peek(job.turn.project_id)
-            if space is not None:  # else the next owner of the space ends it
-                await _fail_interrupted(self._services, left, space.lease, only_running=True)
-        await self._notify_waiters(job)
+    async def _work(self, job: QueuedTurn) -> Ended | None:
+        """Run a turn with its agent or the orchestrator (UWS-24); return None if it did not end here."""
+        turn = job.turn
+        while True:
+            space = await self._spaces.get(job.principal, turn.project_id)
+            if self._closing:
+                return None  # it stays queued
+            if turn.status is TurnStatus.RUNNING:  # the database was unavailable when it ended
+                await _fail_interrupted(self._services, [job.ids], space.lease)
+                return None
+            try:
+                with space.handling_turn():
+                    if turn.agent_id is None:
+                        ended = await self._run_plan(space, turn)
+                    else:
+                        ended = await DirectTurn(space, turn, turn.agent_id, job.text).run()
+            except SpaceClosed:
+                continue
+            if ended is not None:
+                seconds = ended.duration_ms / 1000
+                space.figures.ended(turn.mode, seconds)
+                self._services.figures.ended(turn.mode, ended.status, seconds)
+            return ended
+
+    async def _was_cancelled(self, job: QueuedTurn) -> None:
+        """Handle the cancellation of a turn, which was ended or deleted elsewhere, or is stopped with the server."""
+        waiters = self._services.turn_waiters
+        # Without a space the next owner of it ends the turn.
+        if self._closing and (space := self._spaces.peek(job.turn.project_id)):
+            await _fail_interrupted(self._services, [job.ids], space.lease, only_running=True)
+        try:
+            _, ended = await self._services.database.read(read_turn, job.principal, job.turn.session_id, job.turn.id)
+            if ended is not None:
+                waiters.tell(ended)
+        except ArtelError as failure:
+            waiters.give_up(job.turn.id, failure)
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             raise asyncio.CancelledError
 
-    async def _notify_waiters(self, job: Job) -> None:
-        """Notify the waiters of a turn that was ended or deleted elsewhere."""
-        try:
-            ended = await self._services.database.read(read_ended, job.principal, job.turn.session_id, job.turn.id)
-        except ArtelError as failure:
-            self._services.turn_waiters.give_up(job.turn.id, failure)
-            return
-        if ended is not None:
-            self._services.turn_waiters.tell(ended)
-
-    async def _went_wrong(self, lane: _Lane, job: Job, failure: Exception) -> None:
+    async def _went_wrong(self, lane: _Lane, job: QueuedTurn, failure: Exception) -> None:
         match failure:
             case LeaseLost() | SpaceElsewhere():
                 self._spaces.drop(job.turn.project_id)
@@ -265,47 +266,13 @@ class Host:
                 log.warning("turn_waits_for_the_database", reason=failure.detail)
             case _:
                 log.error("turn_crashed", exc_info=failure)
-                await self._fail_crashed(job)
+                space = self._spaces.peek(job.turn.project_id)
+                if space is not None or self._host_id is None:  # else the new owner of the space finds the turn
+                    lease = space.lease if space else None
+                    await _fail(self._services, job.ids, "internal_error", CRASHED, lease)
                 return
         lane.jobs.clear()
         lane.look = False
-
-    async def _work(self, job: Job) -> Ended | None:
-        while True:
-            space = await self._spaces.get(job.principal, job.turn.project_id)
-            if self._closing:
-                return None  # it stays queued
-            if job.turn.status is TurnStatus.RUNNING:  # the database was unavailable when it ended
-                left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
-                await _fail_interrupted(self._services, left, space.lease)
-                return None
-            try:
-                return await self._handle_message(space, job.turn, job.text)
-            except SpaceClosed:
-                continue
-
-    async def _handle_message(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:
-        """Run a turn with its agent or the orchestrator (UWS-24); return None if it did not end here."""
-        with space.handling_turn():
-            if turn.agent_id is not None:
-                ended = await DirectTurn(space, turn, turn.agent_id, text).run()
-            else:
-                ended = await self._orchestrator.run(space, turn)
-        if ended is not None:
-            seconds = ended.duration_ms / 1000
-            space.figures.ended(turn.mode, seconds)
-            self._services.figures.ended(turn.mode, ended.status, seconds)
-        return ended
-
-    async def _fail_crashed(self, job: Job) -> None:
-        space = self._spaces.peek(job.turn.project_id)
-        lease = space.lease if space else None
-        if lease is None and self._host_id is not None:
-            return  # the new owner of the space finds the turn
-        turn = job.turn
-        with suppress(TurnOver, ArtelError, LeaseLost):
-            turn = await self._services.database.read(get_turn, job.principal, turn.session_id, turn.id)
-            await _fail(self._services, job.principal, turn, "internal_error", CRASHED, lease)
 
     # Drafts of unfinished answers
 
@@ -326,14 +293,19 @@ class Host:
         if self._host_id is not None and self._rpc is not None:
             await self._rpc.answer_others(self._host_id)
         await check_approvals(self._services)
-        for work in await self._services.database.read(leases.find_work, self._host_id):
-            self._look(work)
+        for session_id in await self._services.database.read(leases.find_work, self._host_id):
+            if session_id not in self._lanes and (lane := self._lane(session_id)):
+                lane.look = True
         await self._stop_ended()
         for space in self._spaces.all:
             await check_space(space)
             if space.take_repair():
                 await self._repair(space)
-        await self._end_idle_spaces()
+        for space in self._spaces.all:
+            is_used = any(job.turn.project_id == space.project_id for lane in self._lanes.values() for job in lane.jobs)
+            if space.idle_seconds > self._services.settings.space_idle_seconds and not is_used:
+                log.info("space_idle", project_id=space.project_id)
+                await self._spaces.clean_up(space.project_id)
 
     async def _repair(self, space: WorkerSpace) -> None:
         """Reset a space whose agents all fail."""
@@ -342,11 +314,6 @@ class Host:
             await audited_reset(self._services.database, space.principal, space.project_id, "system", reset)
         except (ArtelError, LeaseLost) as failure:
             log.warning("space_not_reset", project_id=space.project_id, reason=str(failure))
-
-    def _look(self, work: Work) -> None:
-        lane = self._lanes.get(work.session_id)
-        if lane is None and (lane := self._lane(work.session_id)) is not None:
-            lane.look = True
 
     async def _stop_ended(self) -> None:
         running = {lane.running: lane for lane in self._lanes.values() if lane.running}
@@ -361,32 +328,17 @@ class Host:
                 lane.work.cancel()
         self._ended_before = ended
 
-    async def _end_idle_spaces(self) -> None:
-        for space in self._spaces.all:
-            if space.idle_seconds > self._services.settings.space_idle_seconds and not self._is_used(space):
-                log.info("space_idle", project_id=space.project_id)
-                await self._spaces.clean_up(space.project_id)
-
-    def _is_used(self, space: WorkerSpace) -> bool:
-        return any(job.turn.project_id == space.project_id for lane in self._lanes.values() for job in lane.jobs)
-
     async def _renew(self) -> None:
-        """Renew the lease of this host."""
-        self._stop_if_cut_off()  # before renewing: this process may have been suspended
+        """Renew the lease of this host; cancel all turns and drop the spaces if it may have expired."""
         started = time.monotonic()
+        # Before renewing: this process may have been suspended.
+        if started - self._renewed >= self._lease_seconds and self._spaces.all:
+            log.error("host_cut_off", seconds=round(started - self._renewed))
+            self._cancel_running()
+            for space in self._spaces.all:
+                self._spaces.drop(space.project_id)
         await self._services.database.run(leases.renew_host, str(self._host_id), self._lease_seconds)
         self._renewed = started
-
-    def _stop_if_cut_off(self) -> None:
-        """Cancel all turns and drop the spaces if the lease may have expired."""
-        if time.monotonic() - self._renewed < self._lease_seconds or not self._spaces.all:
-            return
-        log.error("host_cut_off", seconds=round(time.monotonic() - self._renewed))
-        for lane in self._lanes.values():
-            if lane.work is not None:
-                lane.work.cancel()
-        for space in self._spaces.all:
-            self._spaces.drop(space.project_id)
 
     async def _recover(self, principal: Principal, lease: Lease) -> None:
         """Fail the turns that the last owner of a space left running."""
@@ -396,26 +348,32 @@ class Host:
 
 
 async def _fail_interrupted(
-    services: SpaceServices, left: list[tuple[int, str, str]], lease: Lease | None, *, only_running: bool = False
+    services: SpaceServices, left: Iterable[TurnIds], lease: Lease | None, *, only_running: bool = False
 ) -> None:
     """Fail interrupted turns that have not ended; idempotent."""
-    for user_id, session_id, turn_id in left:
-        with suppress(TurnOver, ArtelError, LeaseLost):
-            turn = await services.database.read(get_turn, Principal(user_id), session_id, turn_id)
-            if not only_running or turn.status is TurnStatus.RUNNING:
-                await _fail(services, Principal(user_id), turn, "interrupted", INTERRUPTED, lease)
-                log.info("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
+    for ids in left:
+        if await _fail(services, ids, "interrupted", INTERRUPTED, lease, only_running=only_running):
+            user_id, session_id, turn_id = ids
+            log.info("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
 
 
 async def _fail(
-    services: SpaceServices, principal: Principal, turn: Turn, code: str, text: str, lease: Lease | None
-) -> None:
-    partial_answer = services.hub.partial_answer(turn.session_id, turn.id)
-    outcome = Outcome.failure(TurnStatus.FAILED, code, text, partial_answer)
-    await services.database.of(principal, lease).run(end_turn, turn, outcome)
+    services: SpaceServices, ids: TurnIds, code: str, text: str, lease: Lease | None, *, only_running: bool = False
+) -> bool:
+    """Fail a turn; return whether it was unfinished and this host may end it."""
+    user_id, session_id, turn_id = ids
+    with suppress(TurnOver, ArtelError, LeaseLost):
+        turn = await services.database.read(get_turn, Principal(user_id), session_id, turn_id)
+        if only_running and turn.status is not TurnStatus.RUNNING:
+            return False
+        partial_answer = services.hub.partial_answer(session_id, turn_id)
+        outcome = TurnOutcome.failure(TurnStatus.FAILED, code, text, partial_answer)
+        await services.database.of(Principal(user_id), lease).run(end_turn, turn, outcome)
+        return True
+    return False
 
 
-def _next_job(connection: Connection, session_id: str) -> Job | None:
+def _next_turn(connection: Connection, session_id: str) -> QueuedTurn | None:
     user_id = leases.owner_of(connection, session_id)
     if user_id is None:
         return None
@@ -424,4 +382,4 @@ def _next_job(connection: Connection, session_id: str) -> Job | None:
     if turn is None:
         return None
     messages = MessageRepository(connection, principal).conversation(session_id, turn.number, 1)
-    return Job(principal, turn, messages[-1].content if messages else "")
+    return QueuedTurn(principal, turn, messages[-1].content if messages else "")

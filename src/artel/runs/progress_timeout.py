@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from artel.runs.task import TaskListener
+from artel.agent_loop.task import Listener
 
 
 class TimedOut(Exception):
@@ -20,7 +20,7 @@ class ProgressTimeout:
     As a context manager it raises TimedOut if the block exceeds the progress timeout or the total timeout.
     """
 
-    def __init__(self, listener: TaskListener, without_progress: float, total: float) -> None:
+    def __init__(self, listener: Listener, without_progress: float, total: float) -> None:
         self._listener = listener
         self._without_progress = without_progress
         self._total = total
@@ -38,10 +38,15 @@ class ProgressTimeout:
         try:
             await self._limit.__aexit__(kind, failure, traceback)
         except TimeoutError as late:
-            raise TimedOut(self._reason()) from late
+            if time.monotonic() >= self._total:
+                raise TimedOut("The task took too long and was stopped. Ask for less at once.") from late
+            raise TimedOut(
+                f"There was no progress for {self._without_progress:g} seconds, so the task was stopped. "
+                "Try again, or try another model."
+            ) from late
 
     def token(self, text: str) -> None:
-        self._progress()
+        self.alive()
         self.written.append(text)
         self._listener.token(text)
 
@@ -56,21 +61,8 @@ class ProgressTimeout:
         self._listener.tool_called(call)
 
     def tool_result(self, call: Any, result: Any) -> None:
-        self._progress()
+        self.alive()
         self._listener.tool_result(call, result)
-
-    def alive(self) -> None:
-        """Reset the progress timeout."""
-        self._progress()
-
-    def _reason(self) -> str:
-        """Return the error message of the limit that was exceeded."""
-        if time.monotonic() >= self._total:
-            return "The task took too long and was stopped. Ask for less at once."
-        return (
-            f"There was no progress for {self._without_progress:g} seconds, so the task was stopped. "
-            "Try again, or try another model."
-        )
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -80,9 +72,9 @@ class ProgressTimeout:
             yield
         finally:
             if not self._limit.expired():
-                self._progress()
+                self.alive()
 
-    def _progress(self) -> None:
+    def alive(self) -> None:
         now = time.monotonic()
         until = min(now + self._without_progress, self._total)
         # Rescheduling for every token would be slow.

@@ -5,15 +5,12 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from artel.agent_loop.context import Said
 from artel.agent_loop.parking import State, load_state
-from artel.agent_loop.task import Listener, Tally
-from artel.agent_memory.service import Recalled
+from artel.agent_loop.task import Tally
 from artel.brain.brain import BudgetGuard, ToolCall, Usage
 from artel.contract.chat import ContextItem
-from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
 from artel.errors import (
@@ -25,6 +22,7 @@ from artel.errors import (
     TaskStopped,
 )
 from artel.ids import uuid7
+from artel.runs.task_events import TaskEvents
 from artel.tools.consent import Decision
 from artel.turns.transactions import AgentAtWork
 
@@ -57,16 +55,6 @@ def error_type(code: str) -> ErrorType:
     return _ERROR_TYPES.get(code, ErrorType.EXECUTION)
 
 
-class TaskListener(Listener, Protocol):
-    """Hears what a task does, and what was remembered for it."""
-
-    def recalled(self, found: Sequence[Recalled]) -> None:
-        """The agent's memory was searched."""
-
-    def note(self, event: EventData) -> None:
-        """Something else happens that belongs into the session's events."""
-
-
 @dataclass(frozen=True, slots=True)
 class Start:
     """What is known once a task has its slot and its row says so."""
@@ -83,7 +71,7 @@ class Task:
     id: str
     text: str
     start: Callable[[Agent, AgentAtWork], Awaitable[Start]]
-    listener: TaskListener
+    listener: TaskEvents
     tally: Tally = field(default_factory=lambda: Tally(""))
     session_id: str = ""
     turn_id: str = ""

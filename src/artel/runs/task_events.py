@@ -1,18 +1,25 @@
-"""The session events of a task: of a direct turn, a child agent or a plan."""
+"""The session events of a turn and its tasks, and the background writer that stores them."""
 
-import time
+import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from artel.agent_memory.service import Recalled
 from artel.brain.brain import ToolCall
 from artel.contract.events import ContextRetrieved, EventData, ToolCalled, ToolReturned
+from artel.db.lease import LeaseLost
+from artel.errors import ArtelError
+from artel.events.hub import AnswerKey
+from artel.logs import get_logger
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.tool import ToolResult
+from artel.turns.transactions import TurnOver, note_events
 from artel.turns.turn import Turn
 
 NAME_CHARACTERS = 100
 ERROR_CHARACTERS = 500
-SHOW_OTHERS_SECONDS = 0.1
+
+log = get_logger(__name__)
 
 
 class TaskEvents:
@@ -33,26 +40,19 @@ class TaskEvents:
         """Ignore the start of a phase."""
 
     def recalled(self, found: Sequence[Recalled]) -> None:
-        """Note a search of the agent's memory."""
         scores = [round(item.score, 4) for item in found]
         self.note(ContextRetrieved(agent_id=self.agent_id, count=len(scores), scores=scores))
 
     def tool_called(self, call: ToolCall) -> None:
-        """Note a tool call."""
-        names = {"tool": call.name[:NAME_CHARACTERS], "call_id": call.id[:NAME_CHARACTERS]}
-        self.note(ToolCalled(task_id=self.task_id, agent_id=self.agent_id, **names))
+        self.note(ToolCalled(**self._ids(call)))
 
     def tool_result(self, call: ToolCall, result: ToolResult) -> None:
-        """Note the result of a tool call."""
-        returned = ToolReturned(
-            task_id=self.task_id,
-            agent_id=self.agent_id,
-            tool=call.name[:NAME_CHARACTERS],
-            call_id=call.id[:NAME_CHARACTERS],
-            success=result.success,
-            error=result.error[:ERROR_CHARACTERS] if result.error else None,
-        )
-        self.note(returned)
+        error = result.error[:ERROR_CHARACTERS] if result.error else None
+        self.note(ToolReturned(**self._ids(call), success=result.success, error=error))
+
+    def _ids(self, call: ToolCall) -> dict[str, Any]:
+        names = {"tool": call.name[:NAME_CHARACTERS], "call_id": call.id[:NAME_CHARACTERS]}
+        return names | {"task_id": self.task_id, "agent_id": self.agent_id}
 
 
 class StreamedTask(TaskEvents):
@@ -76,20 +76,49 @@ class StreamedTask(TaskEvents):
         self._turn = turn
         self._message_id = message_id
         self._is_answer = is_answer
-        self._last_shared = 0.0
+        ids = turn.session_id, message_id, task_id, turn.id
+        self._answer = AnswerKey(space.principal, *ids, is_task=not is_answer)
 
     def token(self, text: str) -> None:
-        """Stream a token; share the text so far with other processes, at most every SHOW_OTHERS_SECONDS."""
-        hub, signals, now = self._services.hub, self._services.signals, time.monotonic()
-        principal, session_id = self._space.principal, self._turn.session_id
-        ids = session_id, self._message_id, self.task_id
-        hub.write(principal, *ids, text, self._turn.id, is_task=not self._is_answer)
-        if signals.has_other_processes and now - self._last_shared > SHOW_OTHERS_SECONDS:
-            self._last_shared = now
-            if snapshot := hub.snapshot_of(session_id, self._message_id):
-                signals.partial_answer(principal, session_id, snapshot)
+        self._services.signals.write_answer(self._answer, text)
 
     def restart(self) -> None:
-        """Discard the streamed tokens."""
-        ids = self._turn.session_id, self._message_id, self.task_id, self._turn.id
-        self._services.hub.restart(self._space.principal, *ids, is_task=not self._is_answer)
+        self._services.hub.restart(self._answer)
+
+
+class EventWriter:
+    """Writes the events of a running turn in order and in the background."""
+
+    def __init__(self, space: WorkerSpace, turn: Turn) -> None:
+        self._space = space
+        self._turn = turn
+        self._waiting: list[EventData] = []
+        self._is_open = False
+        self._writing: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Start to write: the turn has started."""
+        self._is_open = True
+        self._write_soon()
+
+    def add(self, event: EventData) -> None:
+        self._waiting.append(event)
+        self._write_soon()
+
+    async def written(self) -> None:
+        if self._writing is not None:
+            await self._writing
+
+    def _write_soon(self) -> None:
+        if self._is_open and self._waiting and self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                events, self._waiting = self._waiting, []
+                await self._space.database.run(note_events, self._turn, events)
+        except (ArtelError, TurnOver, LeaseLost) as failure:
+            log.info("events_not_written", turn_id=self._turn.id, reason=repr(failure))
+        finally:
+            self._writing = None

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from artel.agent_memory.knowledge import search_knowledge
+from artel.agent_memory.knowledge import KnowledgeHit, search_knowledge
 from artel.agent_memory.repository import NewMemory
 from artel.agent_memory.service import Recalled
 from artel.approvals.transactions import use
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 async def toolbox_of(run: "AgentRun", files: RunFiles) -> Toolbox:
-    """Return the tools that the agent may use in this run."""
     space, agent, waiting = run.space, run.agent, run.task.waiting
     allowed = await _allowed_tools(space, agent)
     if not allowed:
@@ -78,6 +77,11 @@ def source_of(recalled: Recalled) -> str:
     return f"{recalled.memory.type} of {recalled.memory.created_at:%Y-%m-%d %H:%M}"
 
 
+def _recollection(found: Recalled | KnowledgeHit, source: str) -> Recollection:
+    memory = found.memory
+    return Recollection(memory.content, source, found.score, memory.type, memory.created_at)
+
+
 class _AgentMemory:
     """An agent's own memory."""
 
@@ -87,10 +91,7 @@ class _AgentMemory:
 
     async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002
         found = await self._space.search_context(self._agent_id, query, top_k, Filter(type=type))
-        return [
-            Recollection(item.memory.content, source_of(item), item.score, item.memory.type, item.memory.created_at)
-            for item in found
-        ]
+        return [_recollection(item, source_of(item)) for item in found]
 
     async def remember(self, content: str, type: str) -> str:  # noqa: A002
         new = NewMemory(content, type, metadata={"source": "agent"})
@@ -109,11 +110,7 @@ class _ProjectMemory:
         agents = [(agent.id, agent.name) for agent in project.agents if agent.memory]
         where = Filter(type=type)
         found = await search_knowledge(services.memories, principal, project_id, agents, query, top_k, where)
-        sources = [f"{item.memory.type} of {item.agent}" for item in found]
-        return [
-            Recollection(item.memory.content, source, item.score, item.memory.type, item.memory.created_at)
-            for item, source in zip(found, sources, strict=True)
-        ]
+        return [_recollection(item, f"{item.memory.type} of {item.agent}") for item in found]
 
     async def remember(self, content: str, type: str) -> str:  # noqa: A002, ARG002
         raise PermissionError("what others remember can only be read")

@@ -2,8 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -49,6 +49,7 @@ class RunFiles:
     def __init__(self, space: WorkerSpace, agent: Agent, task: Task, alive: Callable[[], None]) -> None:
         self._space = space
         self._services = space.services
+        self._database = space.services.database.of(space.principal)  # also for a space that another host took over
         self._agent = agent
         self._task = task
         self._alive = alive
@@ -58,23 +59,16 @@ class RunFiles:
     async def policy(self) -> Policy:
         """Return the policy of the project, loaded once per run."""
         if self._policy is None:
-            settings = await self._services.database.read(
-                project_settings, self._space.principal, self._space.project_id
-            )
-            self._policy = Policy(settings.policy, self._space.pace)
+            space = self._space
+            settings = await self._services.database.read(project_settings, space.principal, space.project_id)
+            self._policy = Policy(settings.policy, space.pace)
         return self._policy
 
     async def record(self, call: AuditRecord) -> None:
         """Log a call; raise if that fails, which stops the run."""
-        database, row = self._services.database.of(self._space.principal), self._row(uuid7(), call)
-
-        async def store() -> None:
-            await database.run(note_call, row)
-
-        await (store() if call.status == "cancelled" else patiently(store, "note"))
+        await self._store(note_call, self._row(uuid7(), call), at_once=call.status == "cancelled")
 
     def _row(self, call_id: str, call: AuditRecord) -> ToolCallRow:
-        """Return the audit log row of a call."""
         return ToolCallRow(
             id=call_id,
             project_id=self._space.project_id,
@@ -110,7 +104,6 @@ class RunFiles:
         return self.hashes.get(_key(path))
 
     def remember_hash(self, path: str, sha256: str | None) -> None:
-        """Remember the hash of a file."""
         if sha256 is None:
             self.hashes.pop(_key(path), None)
         else:
@@ -120,12 +113,11 @@ class RunFiles:
         self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None
     ) -> CallResult:
         """Return the result of a call to the user's connector; log the call and its end exactly once."""
-        call_id = secrets.token_hex(16)
-        approved = approval.approval_id if approval else None
-        record = AuditRecord(tool, params, _LEVELS[tool], "sent", approval_id=approved)
-        row = self._row(call_id, record)
+        approval_id = approval.approval_id if approval else None
+        record = AuditRecord(tool, params, _LEVELS[tool], "sent", approval_id=approval_id)
+        row = self._row(secrets.token_hex(16), record)
         try:
-            result = await self._send_call(row, method, params, approval)
+            result = await self._send(row, method, params, approval)
         except asyncio.CancelledError:
             await self._note_end(row, "cancelled", _CANCELLED, at_once=True)
             raise
@@ -136,24 +128,35 @@ class RunFiles:
         await self._note_end(row, status_of(result), result.error)
         return result
 
-    async def _send_call(
+    async def _send(
         self, row: ToolCallRow, method: str, params: Mapping[str, Any], approval: Decision | None
     ) -> CallResult:
-        space = self._space
+        space, approved = self._space, None
         rules = (await self.policy()).paths(row.tool)
+        if approval is not None:
+            holds: Any = approval.holds if approval.holds in ("once", "session", "always") else "once"
+            hashes = {"old_sha256": approval.old_sha256, "new_sha256": approval.new_sha256}
+            approved = CallApproval(id=approval.approval_id, holds=holds, **hashes)
         try:
-            call = self._call(row.id, method, {**params, **rules, "approval": _approval(approval)})
-        except ValidationError as wrong:
-            return CallResult(success=False, code="failed", error=f"It was not sent: {_first(wrong)}. Correct it.")
-        sent = await self._services.database.of(space.principal).run(_send, row)
-        if not sent.is_allowed:
+            call = self._call(row.id, method, {**params, **rules, "approval": approved})
+        except ValidationError as invalid:
+            wrong = invalid.errors()[0]  # without the input
+            field = ".".join(str(step) for step in wrong["loc"]) or "the call"
+            why = f"{field[:100]}: {wrong['msg'][:200]}"
+            return CallResult(success=False, code="failed", error=f"It was not sent: {why}. Correct it.")
+        is_allowed, serving = await self._database.run(_note_sent, row)
+        if not is_allowed:
             return CallResult(success=False, code="refused", error="The approval was used before. Ask again.")
         is_run = method == "workspace/run"
+        keep_alive = asyncio.ensure_future(self._keep_alive()) if is_run else None
         timeout = RUN_SECONDS if is_run else CALL_SECONDS
-        response = self._services.relay.call(space.principal, space.project_id, method, call, timeout, sent.serving)
-        result = await (self._with_keep_alive(response) if is_run else response)
-        if result.code == "asks" and sent.serving:
-            return result.model_copy(update={"where": sent.serving.mode})
+        try:
+            result = await self._services.relay.call(space.principal, space.project_id, method, call, timeout, serving)
+        finally:
+            if keep_alive is not None:
+                keep_alive.cancel()
+        if result.code == "asks" and serving:
+            return result.model_copy(update={"where": serving.mode})
         return result
 
     def _call(self, call_id: str, method: str, params: Mapping[str, Any]) -> Call:
@@ -169,64 +172,37 @@ class RunFiles:
             }
         )
 
-    async def _with_keep_alive(self, call: Coroutine[Any, Any, CallResult]) -> CallResult:
-        """Await a long call, and reset the progress timeout of the run meanwhile."""
-        keep_alive = asyncio.ensure_future(self._keep_alive())
-        try:
-            return await call
-        finally:
-            keep_alive.cancel()
-
     async def _keep_alive(self) -> None:
+        """Reset the progress timeout of the run while a long call runs."""
         while True:
             await asyncio.sleep(ALIVE_SECONDS)
             self._alive()
 
+    async def _store(self, write: Callable[[Tx, ToolCallRow], None], row: ToolCallRow, *, at_once: bool) -> None:
+        if at_once:
+            await self._database.run(write, row)
+        else:
+            await patiently(lambda: self._database.run(write, row), "note")
+
     async def _note_end(self, row: ToolCallRow, status: str, error: str | None, *, at_once: bool = False) -> None:
         ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
-        database = self._services.database.of(self._space.principal)
-
-        async def store() -> None:
-            await database.run(finish_call, ended)
-
         try:
-            await (store() if at_once else patiently(store, "note"))
+            await self._store(finish_call, ended, at_once=at_once)
         except ArtelError as failure:  # the log already has the call as sent
             log.warning("end_of_call_not_noted", call_id=row.id, reason=failure.detail)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    is_allowed: bool
-    serving: OnlineConnector | None = None
-
-
-def _send(tx: Tx, row: ToolCallRow) -> _Sent:
-    """Use up the approval of a call and log the call as sent; not allowed if the approval was used before."""
+def _note_sent(tx: Tx, row: ToolCallRow) -> tuple[bool, OnlineConnector | None]:
+    """Use up the approval of a call and log the call as sent; return whether it is allowed, and who serves it."""
     if row.approval_id is not None and not use(tx, row.approval_id):
-        return _Sent(is_allowed=False)
+        return False, None
     serving = find_connector(tx.connection, tx.principal, row.project_id)
     note_call(tx, replace(row, connector_id=serving.connector_id if serving else None))
-    return _Sent(is_allowed=True, serving=serving)
+    return True, serving
 
 
 def _key(path: str) -> str:
-    """Return the normalized path."""
     try:
         return "/".join(split_path(path))
     except PathError:
         return path
-
-
-def _first(invalid: ValidationError) -> str:
-    """Return the first validation error, without the input."""
-    wrong = invalid.errors()[0]
-    field = ".".join(str(step) for step in wrong["loc"]) or "the call"
-    return f"{field[:100]}: {wrong['msg'][:200]}"
-
-
-def _approval(given: Decision | None) -> CallApproval | None:
-    if given is None:
-        return None
-    holds: Any = given.holds if given.holds in ("once", "session", "always") else "once"
-    return CallApproval(id=given.approval_id, holds=holds, old_sha256=given.old_sha256, new_sha256=given.new_sha256)

@@ -7,14 +7,14 @@ task that crashes affects no other.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from artel.errors import AgentNotRegistered, AgentQueueFull, TaskStopped
 from artel.logs import get_logger
-from artel.spaces.agent_figures import AgentFigures, AgentMetrics, AgentStatus, in_error
+from artel.spaces.figures import AgentFigures, AgentStatus, in_error
 
 MAX_WAITING = 100
 DRAIN_SECONDS = 30.0
@@ -27,20 +27,19 @@ log = get_logger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class _Entry:
+class _BusTask:
     """A task that waits or runs."""
 
-    task_id: str
+    id: str
     granted: asyncio.Future[None]
-    caller: asyncio.Task[Any] | None = None  # once it runs
+    caller: asyncio.Task[Any] | None
     is_stopped: bool = False
 
     def stop(self) -> None:
         """Cancel the caller; its slot turns the cancellation into TaskStopped."""
-        if not self.is_stopped:
+        if not self.is_stopped and self.caller is not None:
             self.is_stopped = True
-            if self.caller is not None:  # else it stops before it begins
-                self.caller.cancel()
+            self.caller.cancel()
 
 
 @dataclass(slots=True)
@@ -59,10 +58,15 @@ class _Agent:
     figures: AgentFigures
     status: AgentStatus = AgentStatus.IDLE
     leaving: bool = False
-    renewal: "_Renewal | None" = None
-    waiting: deque[_Entry] = field(default_factory=deque)
-    running: dict[str, _Entry] = field(default_factory=dict)
+    renewal: _Renewal | None = None
+    waiting: deque[_BusTask] = field(default_factory=deque)
+    running: dict[str, _BusTask] = field(default_factory=dict)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def end_renewal(self) -> None:
+        if self.renewal is not None:
+            self.renewal.timer.cancel()
+            self.renewal = None
 
 
 class AgentBus:
@@ -84,12 +88,10 @@ class AgentBus:
 
     @property
     def queued_tasks(self) -> int:
-        """How many tasks wait."""
         return sum(len(agent.waiting) for agent in self._agents.values())
 
     @property
     def active_tasks(self) -> int:
-        """How many tasks run."""
         return sum(len(agent.running) for agent in self._agents.values())
 
     def register(self, agent_id: int, concurrency_limit: int) -> None:
@@ -98,15 +100,13 @@ class AgentBus:
         if agent is None:
             figures = self._figures.setdefault(agent_id, AgentFigures(self.now))
             agent = self._agents[agent_id] = _Agent(concurrency_limit, figures)
-        if agent.renewal is not None:
-            agent.renewal.timer.cancel()
-            agent.renewal = None
+        agent.end_renewal()
         agent.limit = concurrency_limit
         agent.leaving = False
         self._taken_off.discard(agent_id)
         agent.figures.forgive()
         log.info("agent_registered", agent_id=agent_id, concurrency_limit=concurrency_limit)
-        self.dispatch(agent_id, agent)
+        self._dispatch(agent_id, agent)
 
     def knows(self, agent_id: int) -> bool:
         """Return whether an agent is on the bus, or will be again without being registered by anybody."""
@@ -138,7 +138,7 @@ class AgentBus:
         log.info("agent_deregistered", agent_id=agent_id)
         timer = asyncio.get_running_loop().call_later(drain_seconds, self._renewed, agent_id, agent)
         agent.renewal = _Renewal(concurrency_limit, timer)
-        self.dispatch(agent_id, agent)
+        self._dispatch(agent_id, agent)
 
     async def take_off(self, agent_id: int, drain_seconds: float) -> None:
         """Take an agent off the bus until it is registered again."""
@@ -153,26 +153,19 @@ class AgentBus:
         if agent is None:
             return
         agent.leaving = True
-        if agent.renewal is not None:
-            agent.renewal.timer.cancel()
-            agent.renewal = None
-        for entry in agent.waiting:
-            if not entry.granted.done():
-                entry.granted.set_exception(reason or AgentNotRegistered(NOT_REGISTERED))
+        agent.end_renewal()
+        for task in agent.waiting:
+            if not task.granted.done():
+                task.granted.set_exception(reason or AgentNotRegistered(NOT_REGISTERED))
         agent.waiting.clear()
-        await self._drain(agent_id, agent, drain_seconds)
+        if not await _is_idle(agent, drain_seconds):
+            for task in agent.running.values():
+                task.stop()
+            if not await _is_idle(agent, END_SECONDS):
+                log.warning("tasks_not_stopped", agent_id=agent_id, tasks=list(agent.running))
         if agent.leaving and self._agents.get(agent_id) is agent:
             del self._agents[agent_id]
             log.info("agent_deregistered", agent_id=agent_id)
-
-    async def _drain(self, agent_id: int, agent: _Agent, seconds: float) -> None:
-        """Wait until the tasks of an agent are over; stop those that take longer."""
-        if await _is_idle(agent, seconds):
-            return
-        for entry in agent.running.values():
-            entry.stop()
-        if not await _is_idle(agent, END_SECONDS):
-            log.warning("tasks_not_stopped", agent_id=agent_id, tasks=list(agent.running))
 
     def forget_all(self) -> None:
         """Begin anew with the figures of all agents, also of those that were taken off."""
@@ -184,11 +177,9 @@ class AgentBus:
         self._figures.pop(agent_id, None)
         self._taken_off.discard(agent_id)
 
-    def slot(self, agent_id: int, task_id: str) -> "Slot":
-        """Return a context manager that waits for a free slot of the agent and holds it for the block.
-
-        It raises TaskStopped where the block was when the task is cancelled through the bus.
-        """
+    @asynccontextmanager
+    async def slot(self, agent_id: int, task_id: str) -> AsyncIterator[None]:
+        """Wait for a free slot of the agent and hold it for the block; raise TaskStopped there if the bus stops it."""
         agent = self._agents.get(agent_id)
         if agent is None or agent.leaving:
             raise AgentNotRegistered(NOT_REGISTERED)
@@ -196,65 +187,58 @@ class AgentBus:
             raise AgentQueueFull(
                 f"{MAX_WAITING} tasks are waiting for this agent. Try again in a moment.", retry_after=5
             )
-        return Slot(self, agent_id, agent, _Entry(task_id, asyncio.get_running_loop().create_future()))
+        task = _BusTask(task_id, asyncio.get_running_loop().create_future(), asyncio.current_task())
+        cancellations = task.caller.cancelling() if task.caller else 0
+        started, failed = self.now(), False
+        agent.waiting.append(task)
+        self._dispatch(agent_id, agent)
+        try:
+            await task.granted
+            started = self.now()
+            yield
+        except asyncio.CancelledError as cancelled:
+            # Only the bus has cancelled it: `asyncio.timeout` decides so too.
+            if task.is_stopped and task.caller and task.caller.uncancel() <= cancellations:
+                raise TaskStopped("The task was stopped before it was done.") from cancelled
+            raise
+        except Exception as failure:
+            failed = getattr(failure, "is_agents_fault", True)
+            raise
+        finally:
+            if agent.running.get(task_id) is task:
+                del agent.running[task_id]
+                agent.figures.ended(self.now() - started, failed=failed)
+            elif task in agent.waiting:
+                agent.waiting.remove(task)
+            self._dispatch(agent_id, agent)
 
-    def cancel(self, agent_id: int, task_id: str) -> bool:
-        """Cancel a task that waits or runs; say whether there was one."""
+    def status(self, agent_id: int, without: int = 0) -> AgentStatus:
+        """Return how an agent is doing, or would be doing without some of its tasks."""
         agent = self._agents.get(agent_id)
-        if agent is None:
-            return False
-        for entry in agent.waiting:
-            if entry.task_id == task_id:
-                agent.waiting.remove(entry)
-                if not entry.granted.done():
-                    entry.granted.set_exception(TaskStopped("The task was stopped before it was begun."))
-                return True
-        running = agent.running.get(task_id)
-        if running is None:
-            return False
-        running.stop()
-        return True
-
-    def status(self, agent_id: int) -> AgentStatus:
-        """Return how an agent is doing."""
-        agent = self._agents.get(agent_id)
-        if agent is None:
-            return AgentStatus.IDLE
-        return agent.figures.status(len(agent.running), agent.limit)
-
-    def status_without(self, agent_id: int) -> AgentStatus:
-        """Return how an agent would be doing with one task less."""
-        agent = self._agents.get(agent_id)
-        if agent is None:
-            return AgentStatus.IDLE
-        return agent.figures.status(max(0, len(agent.running) - 1), agent.limit)
+        return agent.figures.status(max(0, len(agent.running) - without), agent.limit) if agent else AgentStatus.IDLE
 
     def tasks(self, agent_id: int) -> tuple[int, int]:
-        """Return how many tasks of an agent run, and how many wait."""
         agent = self._agents.get(agent_id)
         return (len(agent.running), len(agent.waiting)) if agent else (0, 0)
 
-    def metrics(self, agent_id: int) -> AgentMetrics:
-        """Return the figures of an agent."""
-        return self._figures.get(agent_id, AgentFigures(self.now)).metrics()
+    def metrics(self, agent_id: int) -> AgentFigures:
+        return self._figures.get(agent_id) or AgentFigures(self.now)
 
     def total_processed(self) -> int:
-        """Return how many tasks all agents have ended since the space began."""
-        return sum(figures.metrics().tasks_processed for figures in self._figures.values())
+        return sum(figures.tasks_processed for figures in self._figures.values())
 
     async def close(self, drain_seconds: float = DRAIN_SECONDS, reason: Exception | None = None) -> None:
-        """Take every agent off the bus."""
         await asyncio.gather(*(self.deregister(agent_id, drain_seconds, reason) for agent_id in list(self._agents)))
 
-    def dispatch(self, agent_id: int, agent: _Agent) -> None:
+    def _dispatch(self, agent_id: int, agent: _Agent) -> None:
         """Grant free slots to waiting tasks."""
         if agent.renewal is not None and not agent.running:
             self._renewed(agent_id, agent)  # dispatches
             return
         while agent.waiting and len(agent.running) < agent.limit and not agent.leaving and agent.renewal is None:
-            entry = agent.waiting.popleft()
-            agent.running[entry.task_id] = entry
-            entry.granted.set_result(None)
+            task = agent.waiting.popleft()
+            agent.running[task.id] = task
+            task.granted.set_result(None)
         status = agent.figures.status(len(agent.running), agent.limit)
         if status is not agent.status:
             before, agent.status = agent.status, status
@@ -265,66 +249,6 @@ class AgentBus:
     def _renewed(self, agent_id: int, agent: _Agent) -> None:
         if agent.renewal is not None and self._agents.get(agent_id) is agent:
             self.register(agent_id, agent.renewal.limit)
-
-
-class Slot:
-    """A slot of an agent, while a block runs."""
-
-    def __init__(self, bus: AgentBus, agent_id: int, agent: _Agent, entry: _Entry) -> None:
-        self._bus = bus
-        self._agent_id = agent_id
-        self._agent = agent
-        self._entry = entry
-        self._started = bus.now()
-        self._cancellations = 0
-
-    async def __aenter__(self) -> None:
-        self._agent.waiting.append(self._entry)
-        self._bus.dispatch(self._agent_id, self._agent)
-        try:
-            await self._entry.granted
-            self._begin()
-        except BaseException as failure:
-            self._release(failure)
-            raise
-
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, failure: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        if isinstance(failure, asyncio.CancelledError) and self._was_stopped():
-            stopped = _stopped()
-            self._release(stopped)
-            raise stopped from failure
-        self._release(failure)
-
-    def _begin(self) -> None:
-        self._started = self._bus.now()
-        if self._entry.is_stopped:
-            raise _stopped()
-        caller = self._entry.caller = asyncio.current_task()
-        if caller is None:
-            raise RuntimeError("a slot is held by an asyncio task")
-        self._cancellations = caller.cancelling()
-
-    def _was_stopped(self) -> bool:
-        """Return whether only the bus has cancelled the block, as `asyncio.timeout` decides."""
-        entry = self._entry
-        return entry.is_stopped and entry.caller is not None and entry.caller.uncancel() <= self._cancellations
-
-    def _release(self, failure: BaseException | None) -> None:
-        """Free the slot, or leave the queue if there never was one."""
-        agent, entry = self._agent, self._entry
-        if agent.running.get(entry.task_id) is entry:
-            del agent.running[entry.task_id]
-            failed = isinstance(failure, Exception) and getattr(failure, "is_agents_fault", True)
-            agent.figures.ended(self._bus.now() - self._started, failed=failed)
-        elif entry in agent.waiting:
-            agent.waiting.remove(entry)
-        self._bus.dispatch(self._agent_id, agent)
-
-
-def _stopped() -> TaskStopped:
-    return TaskStopped("The task was stopped before it was done.")
 
 
 async def _is_idle(agent: _Agent, seconds: float) -> bool:

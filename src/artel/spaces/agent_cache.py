@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from artel.contract.http import Agent
 from artel.logs import get_logger
@@ -44,12 +43,6 @@ class SharedCache:
         """Close the connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    agent: Agent
-    until: float
-
-
 class AgentCache:
     """The cache of one worker space."""
 
@@ -65,7 +58,7 @@ class AgentCache:
         self._load = load
         self._shared = shared
         self._now = now
-        self._entries: OrderedDict[int, _Entry] = OrderedDict()
+        self._entries: OrderedDict[int, tuple[Agent, float]] = OrderedDict()  # each with the end of its time to live
         self._loading: dict[int, asyncio.Task[Agent]] = {}
         self._changes = 0
         self._max_size = max_size
@@ -83,10 +76,10 @@ class AgentCache:
 
     async def get(self, agent_id: int) -> Agent:
         """Return an agent; concurrent requests load it once."""
-        entry = self._entries.get(agent_id)
-        if entry is not None and self._now() < entry.until:
+        agent, until = self._entries.get(agent_id, (None, 0.0))
+        if agent is not None and self._now() < until:
             self._entries.move_to_end(agent_id)
-            return entry.agent
+            return agent
         loading = self._loading.get(agent_id)
         if loading is None:
             loading = self._loading[agent_id] = asyncio.get_running_loop().create_task(self._fetch(agent_id))
@@ -95,7 +88,7 @@ class AgentCache:
 
     def put(self, agent: Agent) -> None:
         """Store an agent; the least recently used entry makes room."""
-        self._entries[agent.id] = _Entry(agent, self._now() + TTL_SECONDS)
+        self._entries[agent.id] = (agent, self._now() + TTL_SECONDS)
         self._entries.move_to_end(agent.id)
         while len(self._entries) > self._max_size:
             self._entries.popitem(last=False)

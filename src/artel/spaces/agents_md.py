@@ -32,32 +32,22 @@ class Guidance:
     async def messages(self) -> tuple[Message, ...]:
         """Return the message with the file's text; nothing if there is none or it can't be read quickly."""
         try:
-            text = await self._text()
+            serving = await self._services.database.read(find_connector, self._principal, self._project_id)
+            if serving is None or GUIDANCE not in serving.features:
+                return ()
+            read_at, text = self._cached.get(serving.line_id, (0.0, ""))
+            if not read_at or time.monotonic() - read_at > FRESH_SECONDS:
+                text = await self._read()
+                self._cached = {serving.line_id: (time.monotonic(), text)}
         except ArtelError as failure:
             log.info("guidance_not_read", project_id=self._project_id, reason=failure.detail)
             return ()
         return (prompts.quoted(prompts.GUIDANCE, {GUIDANCE: text}, "guidance"),) if text else ()
 
-    async def _text(self) -> str:
-        serving = await self._services.database.read(find_connector, self._principal, self._project_id)
-        if serving is None or GUIDANCE not in serving.features:
-            return ""
-        read_at, text = self._cached.get(serving.line_id, (0.0, ""))
-        if not read_at or time.monotonic() - read_at > FRESH_SECONDS:
-            text = await self._read()
-            self._cached = {serving.line_id: (time.monotonic(), text)}
-        return text
-
     async def _read(self) -> str:
-        call = ReadCall(
-            call_id=secrets.token_hex(16),
-            user_id=self._principal.user_id,
-            epoch=self._epoch,
-            timeout_ms=1,
-            path=GUIDANCE,
-        )
-        result = await self._services.relay.call(
-            self._principal, self._project_id, "workspace/read", call, READ_SECONDS
-        )
+        ids = {"call_id": secrets.token_hex(16), "user_id": self._principal.user_id, "epoch": self._epoch}
+        call = ReadCall(**ids, timeout_ms=1, path=GUIDANCE)
+        place = self._principal, self._project_id
+        result = await self._services.relay.call(*place, "workspace/read", call, READ_SECONDS)
         content = result.more.get("content")
         return content[:MAX_CHARACTERS] if result.success and isinstance(content, str) else ""

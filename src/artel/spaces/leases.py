@@ -19,6 +19,8 @@ from artel.errors import ProjectNotFound
 MAX_WORK = 1_000
 WARN_ONLY_LONGER_SECONDS = 90  # shorter approvals get no warning
 
+TurnIds = tuple[int, str, str]  # of user, session and turn
+
 
 class SpaceElsewhere(Exception):
     """Another host runs the worker space."""
@@ -31,15 +33,6 @@ class Acquired:
     lease: Lease
     had_owner: bool
     config_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A session with unfinished turns."""
-
-    user_id: int
-    project_id: int
-    session_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +74,8 @@ def acquire_space(connection: Connection, host_id: str, user_id: int, project_id
         raise ProjectNotFound("Project not found")
     if row.owner == host_id:
         return Acquired(Lease(project_id, host_id, row.epoch), had_owner=False, config_version=row.config_version)
-    if row.owner is not None and connection.execute(select(hosts.c.id).where(*_alive(row.owner))).first():
+    alive = hosts.c.id == row.owner, hosts.c.expires_at >= func.now()
+    if row.owner is not None and connection.execute(select(hosts.c.id).where(*alive)).first():
         raise SpaceElsewhere
     connection.execute(update(spaces).where(*mine).values(owner=host_id, epoch=row.epoch + 1))
     lease = Lease(project_id, host_id, row.epoch + 1)
@@ -89,40 +83,33 @@ def acquire_space(connection: Connection, host_id: str, user_id: int, project_id
 
 
 def release_space(connection: Connection, lease: Lease) -> None:
-    """Release the lease of a space."""
     held = spaces.c.project_id == lease.project_id, spaces.c.owner == lease.owner, spaces.c.epoch == lease.epoch
     connection.execute(update(spaces).where(*held).values(owner=None))
 
 
-def find_work(connection: Connection, host_id: str | None) -> list[Work]:
+def find_work(connection: Connection, host_id: str | None) -> list[str]:
     """Return sessions with unfinished turns in spaces that this host has or may acquire; without a host, all."""
-    work = (
-        select(turns.c.user_id, turns.c.project_id, turns.c.session_id)
-        .where(turns.c.finished_at.is_(None), turns.c.status != "waiting")
-        .distinct()
-        .limit(MAX_WORK)
-    )
+    is_due = turns.c.finished_at.is_(None), turns.c.status != "waiting"
+    work = select(turns.c.session_id).where(*is_due).distinct().limit(MAX_WORK)
     if host_id is not None:
         work = (
             work.outerjoin(spaces, spaces.c.project_id == turns.c.project_id)
             .outerjoin(hosts, hosts.c.id == spaces.c.owner)
             .where(_free_or(host_id))
         )
-    return [Work(row.user_id, row.project_id, row.session_id) for row in connection.execute(work)]
+    return list(connection.execute(work).scalars())
 
 
 def find_calls(connection: Connection, host_id: str) -> list[SpaceCall]:
     """Return calls to spaces that this host has or may acquire."""
     calls = (
-        select(space_calls)
+        select(*(space_calls.c[name] for name in SpaceCall.__slots__))
         .outerjoin(spaces, spaces.c.project_id == space_calls.c.project_id)
         .outerjoin(hosts, hosts.c.id == spaces.c.owner)
         .where(space_calls.c.answer.is_(None), space_calls.c.expires_at > func.now(), _free_or(host_id))
         .limit(MAX_WORK)
     )
-    return [
-        SpaceCall(row.id, row.user_id, row.project_id, row.operation, row.agent_id) for row in connection.execute(calls)
-    ]
+    return [SpaceCall(*row) for row in connection.execute(calls)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,29 +124,17 @@ class Due:
 
 def due_approvals(connection: Connection, now: datetime, soon: datetime) -> list[Due]:
     """Return pending approvals that have expired or will soon."""
-    due = (
-        select(approvals.c.user_id, approvals.c.session_id, approvals.c.id, approvals.c.expires_at)
-        .where(
-            approvals.c.status == "pending",
-            or_(
-                approvals.c.expires_at <= now,
-                and_(
-                    approvals.c.expires_at <= soon,
-                    approvals.c.warned_at.is_(None),
-                    approvals.c.seconds > WARN_ONLY_LONGER_SECONDS,
-                ),
-            ),
-        )
-        .limit(MAX_WORK)
-    )
-    return [Due(row.user_id, row.session_id, row.id, row.expires_at) for row in connection.execute(due)]
+    warns = approvals.c.warned_at.is_(None), approvals.c.seconds > WARN_ONLY_LONGER_SECONDS
+    is_due = or_(approvals.c.expires_at <= now, and_(approvals.c.expires_at <= soon, *warns))
+    columns = approvals.c.user_id, approvals.c.session_id, approvals.c.id, approvals.c.expires_at
+    due = select(*columns).where(approvals.c.status == "pending", is_due).limit(MAX_WORK)
+    return [Due(*row) for row in connection.execute(due)]
 
 
-def running_turns(connection: Connection, project_id: int | None = None) -> list[tuple[int, str, str]]:
+def running_turns(connection: Connection, project_id: int | None = None) -> list[TurnIds]:
     """Return user, session and id of running turns, of one project or of all."""
-    marked = select(turns.c.user_id, turns.c.session_id, turns.c.id).where(
-        turns.c.finished_at.is_(None), turns.c.status == "running"
-    )
+    is_running = turns.c.finished_at.is_(None), turns.c.status == "running"
+    marked = select(turns.c.user_id, turns.c.session_id, turns.c.id).where(*is_running)
     if project_id is not None:
         marked = marked.where(turns.c.project_id == project_id)
     return [(row.user_id, row.session_id, row.id) for row in connection.execute(marked)]
@@ -172,35 +147,24 @@ def unfinished_of(connection: Connection, turn_ids: Iterable[str]) -> set[str]:
 
 
 def owner_of(connection: Connection, session_id: str) -> int | None:
-    """Return the owner of a session."""
-    owner: int | None = connection.execute(
-        select(sessions.c.user_id).where(sessions.c.id == session_id)
-    ).scalar_one_or_none()
+    owner: int | None = connection.scalar(select(sessions.c.user_id).where(sessions.c.id == session_id))
     return owner
 
 
 def owner_of_project(connection: Connection, project_id: int) -> int | None:
     """Return the owner of a project; None if there is no such project."""
-    owner: int | None = connection.execute(
-        select(projects.c.user_id).where(projects.c.id == project_id)
-    ).scalar_one_or_none()
+    owner: int | None = connection.scalar(select(projects.c.user_id).where(projects.c.id == project_id))
     return owner
 
 
 def last_events(connection: Connection, session_ids: Iterable[str]) -> dict[str, int]:
-    """Return the number of the newest event of these sessions."""
     asked = select(sessions.c.id, sessions.c.last_event).where(sessions.c.id.in_(list(session_ids)))
     return {row.id: row.last_event for row in connection.execute(asked)}
 
 
 def last_project_events(connection: Connection, project_ids: Iterable[str]) -> dict[str, int]:
-    """Return the number of the newest event of these projects."""
     asked = select(projects.c.id, projects.c.last_event).where(projects.c.id.in_([int(one) for one in project_ids]))
     return {str(row.id): row.last_event for row in connection.execute(asked)}
-
-
-def _alive(host_id: str) -> tuple[ColumnElement[bool], ...]:
-    return hosts.c.id == host_id, hosts.c.expires_at >= func.now()
 
 
 def _free_or(host_id: str) -> ColumnElement[bool]:

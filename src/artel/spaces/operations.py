@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from artel.auth.principal import Principal
@@ -15,7 +15,7 @@ from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import WorkerSpace
-from artel.turns.end import Outcome, end_turn
+from artel.turns.end import TurnOutcome, end_turn
 from artel.turns.repository import TurnRepository
 from artel.turns.tool_calls import ToolCallRow, finish_call, note_call
 from artel.turns.transactions import TurnOver
@@ -36,39 +36,50 @@ log = get_logger(__name__)
 async def carry_out(spaces: Spaces, principal: Principal, project_id: int, operation: str, agent_id: int) -> Json:
     """Run an operation on a project's worker space, which is created if needed."""
     space = await spaces.get(principal, project_id)
-    if operation == "clean_up":
-        await spaces.clean_up(project_id)
-        return {}
-    return await OPERATIONS[operation](space, agent_id)
-
-
-async def _ensure(_space: WorkerSpace, _agent_id: int) -> Json:
+    match operation:
+        case "ensure":
+            pass
+        case "clean_up":
+            await spaces.clean_up(project_id)
+        case "clear_cache":
+            await space.clear_agent_cache()
+        case "remove":
+            await space.remove_agent(agent_id)
+        case "reset":
+            return {"cancelled_turns": await reset_space(space)}
+        case "state":
+            return space.get_metrics().model_dump(mode="json")
+        case "health":
+            return (await _health(space)).model_dump(mode="json")
+        case _:
+            return (await _carry_out_on_agent(space, operation, agent_id)).model_dump(mode="json")
     return {}
 
 
-async def _state(space: WorkerSpace, _agent_id: int) -> Json:
-    return space.get_metrics().model_dump(mode="json")
-
-
-async def _health(space: WorkerSpace, _agent_id: int) -> Json:
+async def _health(space: WorkerSpace) -> SpaceHealth:
     status, findings = await space.health()
     memory = await space.services.memories.health()
     details = [HealthDetail(part=found.kind, severity=found.severity, message=found.message) for found in findings]
-    notes = [WORDS_ONLY] if memory.words_only else []
-    return SpaceHealth(status=status, details=details, notes=notes).model_dump(mode="json")
+    return SpaceHealth(status=status, details=details, notes=[WORDS_ONLY] if memory.words_only else [])
 
 
-async def _reset(space: WorkerSpace, _agent_id: int) -> Json:
-    return {"cancelled_turns": await reset_space(space)}
-
-
-async def _clear_cache(space: WorkerSpace, _agent_id: int) -> Json:
-    await space.clear_agent_cache()
-    return {}
-
-
-async def _status(space: WorkerSpace, agent_id: int) -> Json:
-    agent = await space.cache.get(agent_id)
+async def _carry_out_on_agent(
+    space: WorkerSpace, operation: str, agent_id: int
+) -> AgentStatusAnswer | AgentFiguresAnswer:
+    await space.cache.get(agent_id)  # or raise AgentNotFound
+    match operation:
+        case "metrics":
+            return AgentFiguresAnswer.of(space.get_agent_metrics(agent_id), agent_id=agent_id)
+        case "register":
+            await space.register_agent(agent_id)
+        case "deregister":
+            await space.deregister_agent(agent_id)
+        case "invalidate":
+            await space.invalidate_agent(agent_id)
+        case "status":
+            pass
+        case _:
+            raise ValueError(f"worker spaces have no operation {operation}")
     active, queued = space.bus.tasks(agent_id)
     return AgentStatusAnswer(
         agent_id=agent_id,
@@ -76,51 +87,8 @@ async def _status(space: WorkerSpace, agent_id: int) -> Json:
         registered=agent_id in space.bus.registered,
         active_tasks=active,
         queued_tasks=queued,
-        concurrency_limit=agent.concurrency_limit,
-    ).model_dump(mode="json")
-
-
-async def _metrics(space: WorkerSpace, agent_id: int) -> Json:
-    await space.cache.get(agent_id)
-    figures = asdict(space.get_agent_metrics(agent_id))
-    return AgentFiguresAnswer(agent_id=agent_id, **figures).model_dump(mode="json")
-
-
-async def _register(space: WorkerSpace, agent_id: int) -> Json:
-    await space.register_agent(agent_id)
-    return await _status(space, agent_id)
-
-
-async def _deregister(space: WorkerSpace, agent_id: int) -> Json:
-    await space.cache.get(agent_id)
-    await space.deregister_agent(agent_id)
-    return await _status(space, agent_id)
-
-
-async def _invalidate(space: WorkerSpace, agent_id: int) -> Json:
-    await space.cache.get(agent_id)
-    await space.invalidate_agent(agent_id)
-    return await _status(space, agent_id)
-
-
-async def _remove(space: WorkerSpace, agent_id: int) -> Json:
-    await space.remove_agent(agent_id)
-    return {}
-
-
-OPERATIONS: dict[str, Callable[[WorkerSpace, int], Awaitable[Json]]] = {
-    "ensure": _ensure,
-    "state": _state,
-    "health": _health,
-    "reset": _reset,
-    "clear_cache": _clear_cache,
-    "status": _status,
-    "metrics": _metrics,
-    "register": _register,
-    "deregister": _deregister,
-    "invalidate": _invalidate,
-    "remove": _remove,
-}
+        concurrency_limit=(await space.cache.get(agent_id)).concurrency_limit,
+    )
 
 
 async def reset_space(space: WorkerSpace) -> int:
@@ -131,7 +99,7 @@ async def reset_space(space: WorkerSpace) -> int:
         partial = services.hub.partial_answer(turn.session_id, turn.id)
         with suppress(TurnOver, ArtelError):
             await space.database.run(
-                end_turn, turn, Outcome.failure(TurnStatus.CANCELLED, "space_reset", RESET, partial)
+                end_turn, turn, TurnOutcome.failure(TurnStatus.CANCELLED, "space_reset", RESET, partial)
             )
     await space.reset()
     return len(left)
@@ -149,23 +117,21 @@ async def audited_reset(
     call = ToolCallRow(
         id=uuid7(),
         project_id=project_id,
-        session_id=None,
-        turn_id=None,
-        agent_id=None,
         agent=initiator,
         tool="space_reset",
         arguments={"initiator": initiator, "user_id": by_user_id},
         level="critical",
         status="sent",
     )
-    await database.of(owner).run(_begin_reset, call)
+    rows = database.of(owner)
+    await rows.run(_begin_reset, call)
     log.warning("space_reset_started", project_id=project_id, initiator=initiator, by_user_id=by_user_id)
     try:
         await reset()
     except ArtelError as failure:
-        await database.of(owner).run(finish_call, replace(call, status="failed", error=failure.detail))
+        await rows.run(finish_call, replace(call, status="failed", error=failure.detail))
         raise
-    await database.of(owner).run(finish_call, replace(call, status="done"))
+    await rows.run(finish_call, replace(call, status="done"))
 
 
 def _begin_reset(tx: Tx, call: ToolCallRow) -> None:

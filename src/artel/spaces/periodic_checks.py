@@ -11,7 +11,7 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.spaces import leases
 from artel.spaces.services import SpaceServices
-from artel.spaces.worker_space import Finding, WorkerSpace
+from artel.spaces.worker_space import WorkerSpace
 
 QUIET_SECONDS = 60.0  # spaces idle for longer are skipped
 SAMPLE_SECONDS = 30.0
@@ -43,31 +43,28 @@ async def check_space(space: WorkerSpace) -> None:
         return
     space.sample_every(SAMPLE_SECONDS)
     findings = {(finding.kind, finding.subject): finding for finding in space.findings()}
+    database = space.services.database.of(space.principal)
     try:
         if space.open_alerts is None:
             space.open_alerts = set(await space.services.database.read(open_alerts, space.principal, space.project_id))
         for key in findings.keys() - space.open_alerts:
-            await _raise(space, findings[key])
+            kind, subject = key
+            alert = Alert(
+                id=uuid7(),
+                project_id=space.project_id,
+                kind=kind,
+                severity=findings[key].severity,
+                message=findings[key].message,
+                raised_at=datetime.now(UTC),
+                resolved_at=None,
+            )
+            if await database.run(raise_alert, alert, subject):
+                log.warning("alert_raised", kind=kind, project_id=space.project_id, message=alert.message)
+                space.services.figures.alerted(kind)
             space.open_alerts.add(key)
         for kind, subject in space.open_alerts - findings.keys():
-            database = space.services.database.of(space.principal)
             if await database.run(resolve_alert, space.project_id, kind, subject):
                 log.info("alert_resolved", kind=kind, project_id=space.project_id)
             space.open_alerts.remove((kind, subject))
     except ArtelError as failure:  # the project was deleted, or the database is unavailable: try again later
         log.info("alerts_not_written", project_id=space.project_id, reason=failure.detail)
-
-
-async def _raise(space: WorkerSpace, finding: Finding) -> None:
-    alert = Alert(
-        id=uuid7(),
-        project_id=space.project_id,
-        kind=finding.kind,
-        severity=finding.severity,
-        message=finding.message,
-        raised_at=datetime.now(UTC),
-        resolved_at=None,
-    )
-    if await space.services.database.of(space.principal).run(raise_alert, alert, finding.subject):
-        log.warning("alert_raised", kind=finding.kind, project_id=space.project_id, message=finding.message)
-        space.services.figures.alerted(finding.kind)

@@ -25,7 +25,6 @@ class ProjectEventWriter:
         self._writing: asyncio.Task[None] | None = None
 
     def add(self, principal: Principal, project_id: int, event: EventData) -> None:
-        """Queue an event."""
         if self._count >= MAX_WAITING:
             log.warning("project_event_dropped", type=event.type, problem="too many at once")
             return
@@ -35,7 +34,6 @@ class ProjectEventWriter:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
     def agent_changed(self, principal: Principal, project_id: int, agent_id: int, old: str, new: str) -> None:
-        """Queue the event of an agent with a new status."""
         self.add(principal, project_id, AgentStatusChanged(agent_id=agent_id, old_status=old, new_status=new))
 
     async def close(self) -> None:

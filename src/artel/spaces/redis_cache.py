@@ -35,10 +35,9 @@ class RedisCache(SharedCache):
         self.reachable = True
 
     async def get(self, prefix: str, agent_id: int) -> Agent | None:
-        """Return a cached agent of the worker space with this prefix, or None."""
-        asked = self._redis.mget(_key(prefix, agent_id), _version_key(prefix))
+        entries = cast("Awaitable[list[str | None]]", self._redis.mget(_key(prefix, agent_id), _version_key(prefix)))
         nothing: list[str | None] = [None, None]
-        text, version = await self._try(cast("Awaitable[list[str | None]]", asked), nothing)
+        text, version = await self._try(entries, nothing)
         if text is None:
             return None
         try:
@@ -49,30 +48,24 @@ class RedisCache(SharedCache):
             return None
 
     async def version(self, prefix: str) -> int:
-        """Return the version, which every invalidation increments; -1 if Redis is unreachable."""
         return int(await self._try(self._redis.get(_version_key(prefix)), -1) or 0)
 
     async def put(self, prefix: str, agent: Agent, version: int) -> None:
-        """Store an agent for five minutes."""
         if version >= 0:
             entry = {"installation": self._installation, "version": version, "agent": agent.model_dump(mode="json")}
-            text = json.dumps(entry)
-            await self._try(self._redis.set(_key(prefix, agent.id), text, ex=TTL_SECONDS), None)
+            await self._try(self._redis.set(_key(prefix, agent.id), json.dumps(entry), ex=TTL_SECONDS), None)
 
     async def invalidate(self, prefix: str, agent_id: int) -> None:
-        """Drop an agent."""
         async with self._redis.pipeline(transaction=True) as both:
             both.incr(_version_key(prefix))
             both.delete(_key(prefix, agent_id))
             await self._try(both.execute(), None)
 
     async def clear(self, prefix: str) -> None:
-        """Drop all agents of the worker space."""
         await self._try(self._redis.incr(_version_key(prefix)), None)
         await self._try(self._delete_all(f"{prefix}:agent:*"), None)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._redis.aclose()
 
     async def _delete_all(self, pattern: str) -> None:

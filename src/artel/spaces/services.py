@@ -11,7 +11,7 @@ from artel.events.hub import EventHub
 from artel.events.signals import Signals
 from artel.settings import Settings
 from artel.spaces.agent_cache import SharedCache
-from artel.spaces.chat_figures import ChatFigures
+from artel.spaces.figures import ChatFigures
 from artel.spaces.project_events import ProjectEventWriter
 from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.storage_quota import StorageQuota
@@ -45,6 +45,5 @@ class SpaceServices:
 
     @property
     def user_monthly_micros(self) -> int | None:
-        """The default monthly limit of a user."""
         limit = self.settings.user_monthly_budget_usd
         return None if limit is None else micros(limit)

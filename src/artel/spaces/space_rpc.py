@@ -54,9 +54,6 @@ class SpaceRpc:
                 pass
             except LeaseLost:
                 self._spaces.drop(project_id)
-        return await self._ask_others(principal, project_id, operation, agent_id)
-
-    async def _ask_others(self, principal: Principal, project_id: int, operation: str, agent_id: int | None) -> Json:
         row = {"id": uuid7(), "project_id": project_id, "operation": operation, "agent_id": agent_id}
         try:
             answer = await self._calls.ask(principal, row, SLOW_SECONDS if operation in _SLOW else ANSWER_SECONDS)

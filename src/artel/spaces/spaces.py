@@ -30,7 +30,6 @@ class Spaces:
 
     @property
     def all(self) -> list[WorkerSpace]:
-        """All spaces of this process."""
         return list(self._spaces.values())
 
     def peek(self, project_id: int) -> WorkerSpace | None:
@@ -75,7 +74,6 @@ class Spaces:
             await space.discard()
 
     async def close(self) -> None:
-        """Shut all spaces down."""
         await asyncio.gather(*(self.clean_up(project_id) for project_id in list(self._spaces)))
         await asyncio.gather(*self._ending.values(), return_exceptions=True)
 

@@ -23,9 +23,8 @@ from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import get_project
 from artel.spaces.agent_bus import AgentBus
 from artel.spaces.agent_cache import AgentCache
-from artel.spaces.agent_figures import AgentMetrics, AgentStatus
 from artel.spaces.agents_md import Guidance
-from artel.spaces.chat_figures import SpaceFigures
+from artel.spaces.figures import AgentFigures, AgentStatus, SpaceFigures
 from artel.spaces.services import SpaceServices
 from artel.tools.policy import RateLimit
 from artel.vector_index.store import EVERYTHING, Filter
@@ -49,7 +48,7 @@ class SpaceClosed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SpaceFinding:
     """A problem of a worker space; `subject` distinguishes findings of one kind."""
 
     kind: str
@@ -124,13 +123,13 @@ class WorkerSpace:
         self.closed = True
         await self.bus.close(self.services.settings.drain_seconds, SpaceClosed())
         self._left.set()
-        await self._turns_are_stored()
+        try:  # finished turns are stored, which needs the lease
+            async with asyncio.timeout(STORE_SECONDS):
+                await self._none_handled.wait()
+        except TimeoutError:
+            log.warning("turns_not_stored", project_id=self.project_id, turns=self._handled)
         await self.cache.clear()
         log.info("space_cleaned_up", user_prefix=self.user_prefix, project_id=self.project_id)
-
-    def begin_no_more(self) -> None:
-        """Start no more tasks: queued ones are left to the next process that runs the space."""
-        self.accepts_tasks = False
 
     @property
     def is_ending(self) -> bool:
@@ -146,8 +145,7 @@ class WorkerSpace:
 
         Memories are data of the user and stay; their collections are ensured again.
         """
-        stopped = TaskStopped("The worker space was reset.")
-        await self.bus.close(0, stopped)
+        await self.bus.close(0, TaskStopped("The worker space was reset."))
         self.bus.forget_all()
         await self.cache.clear()
         self.hung.clear()
@@ -165,14 +163,6 @@ class WorkerSpace:
         await self.bus.close(0, TaskStopped("The project was deleted."))
         await self.cache.clear()
         log.info("space_discarded", user_prefix=self.user_prefix, project_id=self.project_id)
-
-    async def _turns_are_stored(self) -> None:
-        """Wait until finished turns are stored, which needs the lease."""
-        try:
-            async with asyncio.timeout(STORE_SECONDS):
-                await self._none_handled.wait()
-        except TimeoutError:
-            log.warning("turns_not_stored", project_id=self.project_id, turns=self._handled)
 
     @property
     def idle_seconds(self) -> float:
@@ -206,15 +196,12 @@ class WorkerSpace:
         await self.cache.clear()
 
     def get_agent_status(self, agent_id: int) -> AgentStatus:
-        """Return the status of an agent."""
         return self.bus.status(agent_id)
 
-    def get_agent_metrics(self, agent_id: int) -> AgentMetrics:
-        """Return the metrics of an agent."""
+    def get_agent_metrics(self, agent_id: int) -> AgentFigures:
         return self.bus.metrics(agent_id)
 
     async def register_agent(self, agent_id: int) -> None:
-        """Register an agent on the bus."""
         agent = await self.cache.get(agent_id)
         self._names[agent_id] = agent.name
         self.hung.pop(agent_id, None)
@@ -237,11 +224,9 @@ class WorkerSpace:
     # Memory
 
     async def get_agent_context_store(self, agent_id: int) -> AgentContextStore:
-        """Return the memory of an agent."""
         return self._context_of(await self.cache.get(agent_id))
 
     async def ensure_agent_collection(self, agent_id: int) -> None:
-        """Create the collection of an agent if it is missing."""
         await (await self.get_agent_context_store(agent_id)).ensure()
 
     async def search_context(
@@ -251,7 +236,6 @@ class WorkerSpace:
         return await (await self.get_agent_context_store(agent_id)).search(query, top_k, where)
 
     async def add_context(self, agent_id: int, interaction: NewMemory) -> StoredMemory:
-        """Add a memory of an agent."""
         await self.services.storage.take(self.principal, len(interaction.content.encode()))
         return await (await self.get_agent_context_store(agent_id)).add(interaction)
 
@@ -296,19 +280,18 @@ class WorkerSpace:
             history=list(self.samples),
         )
 
-    async def health(self) -> tuple[Health, list[Finding]]:
+    async def health(self) -> tuple[Health, list[SpaceFinding]]:
         """Return the health of the space and its findings."""
         findings = self.findings()
         try:
             await self.services.database.read(lambda c: ProjectRepository(c, self.principal).get(self.project_id))
         except DatabaseUnavailable as failure:
-            findings.append(Finding("database", "", "critical", failure.detail))
+            findings.append(SpaceFinding("database", "", "critical", failure.detail))
         if self.closed or any(one.severity == "critical" for one in findings):
             return "unhealthy", findings
         return ("degraded" if findings else "healthy"), findings
 
-    def findings(self) -> list[Finding]:
-        """Return the findings that need no I/O."""
+    def findings(self) -> list[SpaceFinding]:
         return [*self._findings_of_team(), *self._findings_of_agents(), *self._findings_of_parts()]
 
     def take_repair(self) -> bool:
@@ -343,7 +326,7 @@ class WorkerSpace:
             agent_id in self.hung or self.bus.status(agent_id) is AgentStatus.ERROR for agent_id in registered
         )
 
-    def _findings_of_team(self) -> list[Finding]:
+    def _findings_of_team(self) -> list[SpaceFinding]:
         findings = []
         missing = sorted(agent_id for agent_id in self._names if not self.bus.knows(agent_id))
         if missing:
@@ -351,15 +334,15 @@ class WorkerSpace:
             more = f" and {len(missing) - NAMED_AGENTS} more" if len(missing) > NAMED_AGENTS else ""
             message = f"{len(missing)} of {len(self._names)} agents are not on the bus: {names}{more}. Register them."
             severity: Severity = "critical" if len(missing) == len(self._names) else "warning"
-            findings.append(Finding("agents_missing", "", severity, message))
+            findings.append(SpaceFinding("agents_missing", "", severity, message))
         if self._is_unable():
             message = (
                 "No agent works: each failed several times in a row, or hung. Check the model, or reset the space."
             )
-            findings.append(Finding("no_agent_works", "", "critical", message))
+            findings.append(SpaceFinding("no_agent_works", "", "critical", message))
         return findings
 
-    def _findings_of_agents(self) -> list[Finding]:
+    def _findings_of_agents(self) -> list[SpaceFinding]:
         findings = []
         for agent_id in sorted(self.bus.registered):
             metrics, (_, waiting) = self.bus.metrics(agent_id), self.bus.tasks(agent_id)
@@ -373,27 +356,21 @@ class WorkerSpace:
                 findings.append(_finding("hung_task", agent_id, f"made no progress in task {self.hung[agent_id]}"))
         return findings
 
-    def _findings_of_parts(self) -> list[Finding]:
-        findings = []
-        memory = self.services.memories.indexer.state
-        if not memory.ok:
-            detail = memory.detail or "It does not answer."
-            message = f"The memory index is down; agents answer without memory. {detail}"
-            findings.append(Finding("memory_index", "", "warning", message))
-        if not self.services.signals.connected:
-            message = "The message bus can't be reached; other processes hear of changes later."
-            findings.append(Finding("message_bus", "", "warning", message))
-        if not self.services.shared_cache.reachable:
-            message = "Redis can't be reached; agents are read from the database."
-            findings.append(Finding("shared_cache", "", "warning", message))
-        if self.cache.overflows:
-            message = "The agent cache is too small and forgets agents. Raise ARTEL_AGENT_CACHE_SIZE."
-            findings.append(Finding("cache_overflow", "", "warning", message))
-        uptime = time.monotonic() - self._began
-        if uptime > self.services.settings.space_max_uptime_hours * 3600:
-            message = f"The space has been up for {uptime / 3600:.1f} hours. Reset it when nothing runs."
-            findings.append(Finding("uptime", "", "warning", message))
-        return findings
+    def _findings_of_parts(self) -> list[SpaceFinding]:
+        services, memory, uptime = self.services, self.services.memories.indexer.state, time.monotonic() - self._began
+        detail = memory.detail or "It does not answer."
+        warnings = {
+            "memory_index": not memory.ok and f"The memory index is down; agents answer without memory. {detail}",
+            "message_bus": not services.signals.connected
+            and "The message bus can't be reached; other processes hear of changes later.",
+            "shared_cache": not services.shared_cache.reachable
+            and "Redis can't be reached; agents are read from the database.",
+            "cache_overflow": self.cache.overflows
+            and "The agent cache is too small and forgets agents. Raise ARTEL_AGENT_CACHE_SIZE.",
+            "uptime": uptime > services.settings.space_max_uptime_hours * 3600
+            and f"The space has been up for {uptime / 3600:.1f} hours. Reset it when nothing runs.",
+        }
+        return [SpaceFinding(kind, "", "warning", message) for kind, message in warnings.items() if message]
 
     async def _load(self, agent_id: int) -> Agent:
         try:
@@ -415,5 +392,5 @@ class WorkerSpace:
             log.warning("collections_not_ensured", project_id=self.project_id, reason=str(failure))
 
 
-def _finding(kind: str, agent_id: int, what: str) -> Finding:
-    return Finding(kind, str(agent_id), "warning", f"Agent {agent_id} {what}.")
+def _finding(kind: str, agent_id: int, what: str) -> SpaceFinding:
+    return SpaceFinding(kind, str(agent_id), "warning", f"Agent {agent_id} {what}.")

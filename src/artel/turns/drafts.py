@@ -20,7 +20,6 @@ class DraftRepository(TenantRepository):
     table = drafts
 
     def put(self, project_id: int, session_id: str, turn_id: str, content: str) -> None:
-        """Insert or replace the draft of a turn."""
         if not self._change({"content": content}, drafts.c.turn_id == turn_id):
             row = {"turn_id": turn_id, "project_id": project_id, "session_id": session_id, "content": content}
             self._add([row])

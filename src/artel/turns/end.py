@@ -44,7 +44,7 @@ CANCELLED = "You stopped this."
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TurnOutcome:
     """The result of a turn: an answer, or an error."""
 
     status: TurnStatus
@@ -64,17 +64,16 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether there is an error instead of an answer."""
         return self.error_code is not None
 
     @classmethod
-    def failure(cls, status: TurnStatus, code: str, text: str, partial: str = "") -> "Outcome":
+    def failure(cls, status: TurnStatus, code: str, text: str, partial: str = "") -> "TurnOutcome":
         """Return the outcome of a turn that somebody else than its runner ends."""
         return cls(status, uuid7(), text, count_tokens(text), None, error_code=code, partial=partial)
 
 
 @kill_points.transaction("turn.end")
-def end_turn(tx: Tx, turn: Turn, outcome: Outcome) -> Ended:
+def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
     """End a turn with its workflow, tasks, approvals and reservations; raise TurnOver if it has ended before."""
     now, agent, is_direct = datetime.now(UTC), outcome.agent, turn.mode is Mode.DIRECT
     message = MessageCompleted(
@@ -96,23 +95,22 @@ def end_turn(tx: Tx, turn: Turn, outcome: Outcome) -> Ended:
     if not TurnRepository(tx).finish(turn.session_id, turn.id, outcome.status, now, **values):
         raise TurnOver
     settle_turn(tx, turn.id)
-    happened += [_task_end(turn, outcome)] if is_direct else _end_workflow(tx, turn, outcome)
+    task_end, turn_end = _end_events(turn, outcome)
+    happened += [task_end] if is_direct else _end_workflow(tx, turn, outcome)
     number = log.first
     if cut_off := _cut_off(tx, turn, outcome):
         happened.insert(0, cut_off)
         name = _name_of(tx, turn.project_id, cut_off.agent_id)
         _add_message(tx, turn, number, cut_off, name, count_tokens(cut_off.content))
         number += 1
-    log.write(turn.id, *happened, _turn_end(outcome))
+    log.write(turn.id, *happened, turn_end)
     _add_message(tx, turn, number, message, agent.name if agent else None, outcome.tokens)
     if outcome.usage:
         _add_usage(tx, turn, outcome.usage, outcome.shares, now, agent)
     for agent_id, memories in outcome.memories.items():
         remember(tx, turn.project_id, agent_id, memories)
         tx.after_commit(MemoriesChanged())
-    if (
-        agent is None or not is_direct
-    ):  # an agent that answers directly has nothing pending: its run waits while it asks
+    if agent is None or not is_direct:  # the run of an agent that answers directly waits while it asks
         stop_asking(tx, ApprovalRepository(tx).withdraw(turn.id))
     if outcome.status is TurnStatus.CANCELLED:
         tx.after_commit(TurnStopped(turn.id))
@@ -146,7 +144,7 @@ def cancel_turn(tx: Tx, session_id: str, turn_id: str, partial: str = "") -> Tur
         # The usage from before it was parked; a running turn reports its own.
         used = turn.parked if turn.status is not TurnStatus.RUNNING else None
         outcome = replace(
-            Outcome.failure(TurnStatus.CANCELLED, "cancelled", CANCELLED, partial),
+            TurnOutcome.failure(TurnStatus.CANCELLED, "cancelled", CANCELLED, partial),
             usage=used.usage if used else None,
             shares=used.shares if used else (),
         )
@@ -175,7 +173,7 @@ def _add_usage(
     UsageRepository(tx).add(turn.project_id, turn.session_id, turn.id, now, shares)
 
 
-def _cut_off(tx: Tx, turn: Turn, outcome: Outcome) -> MessageCompleted | None:
+def _cut_off(tx: Tx, turn: Turn, outcome: TurnOutcome) -> MessageCompleted | None:
     """Return what was streamed of the answer before the turn failed, if anything; delete its draft."""
     if not outcome.failed and not outcome.has_draft:
         return None
@@ -219,7 +217,7 @@ def _name_of(tx: Tx, project_id: int, agent_id: int | None) -> str | None:
         return None
 
 
-def _end_workflow(tx: Tx, turn: Turn, outcome: Outcome) -> list[EventData]:
+def _end_workflow(tx: Tx, turn: Turn, outcome: TurnOutcome) -> list[EventData]:
     """End the workflow that a turn works on, record its cost, and return the events of its unfinished tasks.
 
     Completed tasks stay, so that a retry continues from there.
@@ -249,18 +247,14 @@ def _end_workflow(tx: Tx, turn: Turn, outcome: Outcome) -> list[EventData]:
     return events
 
 
-def _task_end(turn: Turn, outcome: Outcome) -> EventData:
-    """Return the event for the end of a direct turn's only task."""
-    if outcome.error_code is None:
-        return TaskCompleted(task_id=turn.id, result=outcome.content, duration=outcome.duration)
-    if outcome.status is TurnStatus.CANCELLED:
-        return TaskCancelled(task_id=turn.id)
-    return TaskFailed(task_id=turn.id, code=outcome.error_code, error=outcome.content)
-
-
-def _turn_end(outcome: Outcome) -> EventData:
-    if outcome.error_code is None:
-        return TurnCompleted(status=outcome.status, usage=outcome.usage.model_dump() if outcome.usage else {})
-    if outcome.status is TurnStatus.CANCELLED:
-        return TurnCancelled(status=outcome.status)
-    return TurnFailed(status=outcome.status, code=outcome.error_code, error=outcome.content)
+def _end_events(turn: Turn, outcome: TurnOutcome) -> tuple[EventData, EventData]:
+    """Return the events for the end of a direct turn's only task, and of the turn."""
+    code, text, status = outcome.error_code, outcome.content, outcome.status
+    if code is None:
+        usage = outcome.usage.model_dump() if outcome.usage else {}
+        completed = TaskCompleted(task_id=turn.id, result=text, duration=outcome.duration)
+        return completed, TurnCompleted(status=status, usage=usage)
+    if status is TurnStatus.CANCELLED:
+        return TaskCancelled(task_id=turn.id), TurnCancelled(status=status)
+    failed = {"code": code, "error": text}
+    return TaskFailed(task_id=turn.id, **failed), TurnFailed(status=status, **failed)

@@ -52,12 +52,9 @@ class TurnRepository(TenantRepository):
         )
 
     @prepared
-    def _keep_unfinished(cls) -> Select[Any]:  # noqa: N805
-        return (
-            cls._prepare_select(turns.c.id)
-            .where(turns.c.id == bindparam("turn"), _unfinished())
-            .with_for_update(read=True)
-        )
+    def _lock_unfinished(cls) -> Select[Any]:  # noqa: N805
+        unfinished = cls._prepare_select(turns.c.project_id).where(turns.c.id == bindparam("turn"), _unfinished())
+        return unfinished.with_for_update(read=True)
 
     @prepared
     def _start(cls) -> Update:  # noqa: N805
@@ -97,7 +94,6 @@ class TurnRepository(TenantRepository):
         return counted[0], counted[1]
 
     def get(self, session_id: str, turn_id: str) -> Turn:
-        """Return one turn of the session."""
         row = self._run(self._by_id, session=session_id, turn=turn_id).one_or_none()
         if row is None:
             raise TurnNotFound("Turn not found")
@@ -124,14 +120,9 @@ class TurnRepository(TenantRepository):
         """Mark a turn as running; return False unless it was the session's next queued turn."""
         return bool(self._run(self._start, session=session_id, turn=turn_id, now=datetime.now(UTC)).rowcount)
 
-    def park(self, session_id: str, turn_id: str, parked: ParkedRun) -> bool:
-        """Park a running turn until the user decides; return False if it was not running."""
-        values = {"status": TurnStatus.WAITING, "parked": parked.dump()}
-        return self._transition(values, [TurnStatus.RUNNING], session_id=session_id, id=turn_id)
-
-    def requeue(self, session_id: str, turn_id: str, parked: ParkedRun) -> bool:
-        """Put a running turn back into the queue; return False if it was not running."""
-        values = {"status": TurnStatus.QUEUED, "parked": parked.dump()}
+    def park(self, session_id: str, turn_id: str, parked: ParkedRun, status: TurnStatus = TurnStatus.WAITING) -> bool:
+        """Park a running turn until the user decides, or requeue it; return False if it was not running."""
+        values = {"status": status, "parked": parked.dump()}
         return self._transition(values, [TurnStatus.RUNNING], session_id=session_id, id=turn_id)
 
     def unpark(self, session_id: str, turn_id: str) -> bool:
@@ -159,19 +150,13 @@ class TurnRepository(TenantRepository):
         """Lock a turn until the commit, against changes and reservations for its calls."""
         self.connection.execute(self._select(turns.c.id).where(turns.c.id == turn_id).with_for_update())
 
-    def keep_unfinished(self, turn_id: str) -> bool:
-        """Return whether a turn is unfinished, and lock it until the commit so that it stays so."""
-        return self._run(self._keep_unfinished, turn=turn_id).one_or_none() is not None
-
     def lock_unfinished(self, turn_id: str) -> int | None:
         """Lock an unfinished turn until the commit and return its project; None if it is finished."""
-        found = self._select(turns.c.project_id).where(turns.c.id == turn_id, _unfinished())
-        project_id: int | None = self.connection.execute(found.with_for_update(read=True)).scalar_one_or_none()
+        project_id: int | None = self._run(self._lock_unfinished, turn=turn_id).scalar_one_or_none()
         return project_id
 
 
 def turn_of(row: Row[Any]) -> Turn:
-    """Return the turn of a row."""
     values = {name: getattr(row, name) for name in Turn.__slots__}
     return Turn(
         **values

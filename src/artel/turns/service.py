@@ -31,13 +31,13 @@ from artel.logs import get_logger
 from artel.plans.commands import workflow_of_turn
 from artel.plans.transactions import add_workflow
 from artel.runs.host import Host
-from artel.spaces.agent_figures import ERROR_SECONDS
+from artel.spaces.figures import ERROR_SECONDS
 from artel.spaces.services import SpaceServices
 from artel.spaces.spaces import Spaces
 from artel.turns.end import cancel_turn
 from artel.turns.transactions import NewTurn, TurnOver, accept_message, was_accepted
 from artel.turns.turn import Mode, Turn, TurnStatus
-from artel.turns.waiters import Ended, ended_or_waiting, get_turn, message_to_repeat
+from artel.turns.waiters import Ended, get_turn, message_to_repeat, read_turn
 
 LONG_TEXT = 10_000
 POLL_SECONDS = 1.0
@@ -125,11 +125,9 @@ class ChatService:
                     return
 
     async def show(self, user: Principal, session_id: str, turn_id: str) -> TurnState:
-        """Return the state of a turn."""
         return _state(await self._database.read(get_turn, user, session_id, turn_id))
 
     async def cancel(self, user: Principal, session_id: str, turn_id: str) -> TurnState:
-        """Cancel an unfinished turn and return its state."""
         partial_answer = self._services.hub.partial_answer(session_id, turn_id)
         try:
             return _state(await self._database.of(user).run(cancel_turn, session_id, turn_id, partial_answer))
@@ -167,8 +165,10 @@ class ChatService:
                         raise waiter.gone
                     waiter.changed.clear()
                     if look or waiters.closed:
-                        ended, waits = await self._look(user, turn)
-                        if ended is not None or waits or waiters.closed:
+                        status = ended = None
+                        with suppress(DatabaseUnavailable):  # it may be back before the deadline
+                            status, ended = await self._database.read(read_turn, user, turn.session_id, turn.id)
+                        if ended is not None or status is TurnStatus.WAITING or waiters.closed:
                             return ended
                     with suppress(TimeoutError):
                         async with asyncio.timeout(LOCAL_POLL_SECONDS if runs_here else POLL_SECONDS):
@@ -176,12 +176,6 @@ class ChatService:
                     look = True
                 return waiter.ended
         return None
-
-    async def _look(self, user: Principal, turn: Turn) -> tuple[Ended | None, bool]:
-        try:
-            return await self._database.read(ended_or_waiting, user, turn.session_id, turn.id)
-        except DatabaseUnavailable:  # it may be back before the deadline
-            return None, False
 
 
 def _answer(ended: Ended) -> MessageResponse:

@@ -23,16 +23,16 @@ MAX_UNDONE = 200  # of those that may concern the calls on a page
 _STATUSES = {"asks": "asked", "unknown": "unknown", "refused": "refused"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRow:
     """One call of a tool, as it is kept."""
 
     id: str
     project_id: int
-    session_id: str | None
-    turn_id: str | None
-    agent_id: int | None
-    agent: str
+    session_id: str | None = None
+    turn_id: str | None = None
+    agent_id: int | None = None
+    agent: str = ""
     tool: str
     arguments: dict[str, Any]
     level: str
@@ -50,12 +50,10 @@ class ToolCallRepository(TenantRepository):
     table = tool_calls
 
     def add(self, call: ToolCallRow) -> None:
-        """Keep a call."""
         values = {name: getattr(call, name) for name in ToolCallRow.__slots__}
         self._add([values | {"created_at": call.created_at or datetime.now(UTC)}])
 
     def has(self, call_id: str) -> bool:
-        """Return whether a call is kept."""
         return bool(self._count(tool_calls.c.id == call_id))
 
     def finish(self, call: ToolCallRow) -> bool:
@@ -66,13 +64,11 @@ class ToolCallRepository(TenantRepository):
         return self._change(values, tool_calls.c.id == call.id)
 
     def page(self, project_id: int, session_id: str | None, limit: int, offset: int) -> list[ToolCallRow]:
-        """Return some calls, newest first."""
         newest = tool_calls.c.created_at.desc(), tool_calls.c.id.desc()
         rows = self._find(*_in(project_id, session_id), order_by=newest, limit=limit, offset=offset)
         return [_call(row) for row in rows]
 
     def count(self, project_id: int, session_id: str | None) -> int:
-        """Return how many calls there were."""
         return self._count(*_in(project_id, session_id))
 
     def of_timeline(self, session_id: str, rank: int, refused_ids: Select[Any]) -> tuple[Select[Any], int]:
@@ -90,7 +86,6 @@ class ToolCallRepository(TenantRepository):
         return self._ranked(rank).where(*shown), self._count(*shown)
 
     def by_ids(self, ids: Sequence[str]) -> list[ToolCallRow]:
-        """Return some calls."""
         return [_call(row) for row in self._find(tool_calls.c.id.in_(ids))] if ids else []
 
     def undone(self, session_id: str, turn_ids: Collection[str], paths: Collection[str]) -> list[ToolCallRow]:

@@ -80,7 +80,6 @@ class AgentAtWork:
 
     @property
     def change(self) -> AgentStatusChanged:
-        """The event for the change of status."""
         return AgentStatusChanged(agent_id=self.id, old_status=self.old_status, new_status=self.new_status)
 
 
@@ -94,12 +93,16 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnAccepted:
-    """Hint: a message was accepted, and its turn is queued."""
+class QueuedTurn:
+    """A turn to run, with the text of its message; a hint after it was accepted."""
 
     principal: Principal
     turn: Turn
     text: str
+
+    @property
+    def ids(self) -> tuple[int, str, str]:
+        return self.principal.user_id, self.turn.session_id, self.turn.id
 
 
 @kill_points.transaction("turn.accept")
@@ -138,7 +141,7 @@ def accept_message(
     )
     if log.first == 1:
         SessionRepository(tx).name_after(session_id, _title(new.content), DEFAULT_TITLE)
-    tx.after_commit(TurnAccepted(tx.principal, turn, new.content))
+    tx.after_commit(QueuedTurn(tx.principal, turn, new.content))
     return turn
 
 

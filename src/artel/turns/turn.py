@@ -23,7 +23,6 @@ class TurnStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the turn is finished."""
         return self not in (TurnStatus.QUEUED, TurnStatus.RUNNING, TurnStatus.WAITING)
 
 
@@ -61,5 +60,4 @@ class Turn:
         return self.duration_until(self.finished_at) if self.finished_at else 0
 
     def duration_until(self, end: datetime) -> int:
-        """Return the milliseconds from acceptance to `end`."""
         return round((end - self.created_at).total_seconds() * 1000)

@@ -1,7 +1,7 @@
 """How turns ended, and the requests of this process that wait for the end of one."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -34,13 +34,15 @@ class Ended:
     error_code: str | None
 
 
-def read_ended(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> Ended | None:
-    """Return a finished turn; None while it is unfinished."""
+def read_turn(
+    connection: Connection, principal: Principal, session_id: str, turn_id: str
+) -> tuple[TurnStatus, Ended | None]:
+    """Return the status of a turn, and its end if it is finished."""
     turn = TurnRepository(connection, principal).get(session_id, turn_id)
     if not turn.status.is_terminal:
-        return None
+        return turn.status, None
     message = MessageRepository(connection, principal).answer_to(session_id, turn_id)
-    return Ended(
+    ended = Ended(
         session_id=session_id,
         turn_id=turn_id,
         mode=turn.mode,
@@ -54,10 +56,10 @@ def read_ended(connection: Connection, principal: Principal, session_id: str, tu
         duration_ms=turn.duration_ms,
         error_code=turn.error_code,
     )
+    return turn.status, ended
 
 
 def get_turn(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> Turn:
-    """Return one turn."""
     return TurnRepository(connection, principal).get(session_id, turn_id)
 
 
@@ -71,15 +73,6 @@ def message_to_repeat(connection: Connection, principal: Principal, session_id: 
     if workflow := WorkflowRepository(connection, principal).of_turn(turn_id):  # it retried the plan of an earlier turn
         return workflow.request, turn
     raise TurnNotOver("This turn has no message of its own. Send the message again.")
-
-
-def ended_or_waiting(
-    connection: Connection, principal: Principal, session_id: str, turn_id: str
-) -> tuple[Ended | None, bool]:
-    """Return the turn if it is finished, and whether it waits for the user."""
-    ended = read_ended(connection, principal, session_id, turn_id)
-    waits = TurnRepository(connection, principal).get(session_id, turn_id).status is TurnStatus.WAITING
-    return ended, waits
 
 
 @dataclass(eq=False, slots=True)
@@ -103,7 +96,6 @@ class TurnWaiters:
 
     @contextmanager
     def waiter(self, turn: Turn, *, runs_here: bool) -> Iterator[Waiter]:
-        """Register a request that waits for the end of a turn."""
         waiter = Waiter(turn.session_id, runs_here)
         waiters = self._waiting.setdefault(turn.id, set())
         waiters.add(waiter)
@@ -116,21 +108,24 @@ class TurnWaiters:
 
     def tell(self, ended: Ended) -> None:
         """Wake those who wait for this turn."""
-        for waiter in self._waiting.get(ended.turn_id, ()):
+        for waiter in self._wake(ended.turn_id):
             waiter.ended = waiter.ended or ended
-            waiter.changed.set()
 
     def give_up(self, turn_id: str, reason: Exception) -> None:
         """Raise the error at those who wait for a turn that was deleted."""
-        for waiter in self._waiting.get(turn_id, ()):
+        for waiter in self._wake(turn_id):
             waiter.gone = reason
-            waiter.changed.set()
 
     def parked(self, turn_id: str) -> None:
         """Wake those who wait for a turn that is parked for the user."""
-        for waiter in self._waiting.get(turn_id, ()):
+        for waiter in self._wake(turn_id):
             waiter.parked = True
+
+    def _wake(self, turn_id: str) -> Iterable[Waiter]:
+        waiters = self._waiting.get(turn_id, set())
+        for waiter in waiters:
             waiter.changed.set()
+        return waiters
 
     def session_changed(self, session_id: str) -> None:
         """Wake those who wait for turns of a session that another process runs, to poll."""
