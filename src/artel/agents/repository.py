@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, bindparam, or_
+from sqlalchemy import BindParameter, ColumnElement, Row, Select, bindparam, or_
 from sqlalchemy.exc import IntegrityError
 
 from artel.contract.http import Agent, AgentChanges, NewAgent
@@ -22,12 +22,12 @@ class AgentRepository(TenantRepository):
 
     @prepared
     def _by_id(cls) -> Select[Any]:  # noqa: N805
-        return cls._prepare_select(agents.c.id).where(*_prepared_listed(), agents.c.id == bindparam("agent"))
+        return cls._prepare_select(agents.c.id).where(*_listed(bindparam("project")), agents.c.id == bindparam("agent"))
 
     @prepared
     def _by_name(cls) -> Select[Any]:  # noqa: N805
         either = agents.c.name == bindparam("name_1"), agents.c.name == bindparam("name_2")
-        return cls._prepare_select(agents.c.id, agents.c.name).where(*_prepared_listed(), or_(*either))
+        return cls._prepare_select(agents.c.id, agents.c.name).where(*_listed(bindparam("project")), or_(*either))
 
     @prepared
     def _to_share(cls) -> Select[Any]:  # noqa: N805
@@ -41,14 +41,12 @@ class AgentRepository(TenantRepository):
         try:
             return [_agent(row) for row in self._insert([agent.model_dump() | common for agent in new])]
         except IntegrityError:
-            names = ", ".join(agent.name for agent in new)
-            raise AgentNameTaken(f"This project already has an agent named {names}. Choose another name.") from None
+            raise _name_taken(", ".join(agent.name for agent in new)) from None
 
     def root_id(self, project_id: int) -> int:
         """Return the id of the project's orchestrator."""
-        root = agents.c.project_id == project_id, agents.c.parent_agent_id.is_(None)
-        found: int = self.connection.execute(self._select(agents.c.id).where(*root)).scalar_one()
-        return found
+        [root] = self._find(*_in(project_id), agents.c.parent_agent_id.is_(None), columns=[agents.c.id])
+        return int(root.id)
 
     def count(self, project_id: int) -> int:
         """Return the number of agents in the project, without `root`."""
@@ -56,14 +54,12 @@ class AgentRepository(TenantRepository):
 
     def page(self, project_id: int, limit: int, offset: int) -> list[Agent]:
         """Return a page of the project's agents, oldest first."""
-        rows = self.connection.execute(
-            self._select().where(*_listed(project_id)).order_by(agents.c.id).limit(limit).offset(offset)
-        )
+        rows = self._find(*_listed(project_id), order_by=[agents.c.id], limit=limit, offset=offset)
         return [_agent(row) for row in rows]
 
     def get(self, project_id: int, agent_id: int) -> Agent:
         """Return the agent or raise AgentNotFound."""
-        row = self.connection.execute(self._select().where(*_listed(project_id), agents.c.id == agent_id)).one_or_none()
+        row = self._find_one(*_listed(project_id), agents.c.id == agent_id)
         if row is None:
             raise AgentNotFound("Agent not found")
         return _agent(row)
@@ -87,40 +83,34 @@ class AgentRepository(TenantRepository):
 
     def names(self, project_id: int | None = None) -> list[tuple[int, str]]:
         """Return (project id, name) of the agents of a project or of all projects, including `root`."""
-        statement = self._select(agents.c.project_id, agents.c.name).order_by(agents.c.id)
-        if project_id is not None:
-            statement = statement.where(agents.c.project_id == project_id)
-        return [(row.project_id, row.name) for row in self.connection.execute(statement)]
+        rows = self._find(*_in(project_id), columns=[agents.c.project_id, agents.c.name], order_by=[agents.c.id])
+        return [(row.project_id, row.name) for row in rows]
 
     def by_id(self, project_id: int) -> dict[int, str]:
         """Return the names of the project's agents, keyed by id."""
-        found = self._select(agents.c.id, agents.c.name).where(agents.c.project_id == project_id)
-        return {row.id: row.name for row in self.connection.execute(found)}
+        return {row.id: row.name for row in self._find(*_in(project_id), columns=[agents.c.id, agents.c.name])}
 
     def ids(self, project_id: int | None = None) -> list[int]:
         """Return the ids of the agents of a project or of all projects, including `root`."""
-        statement = self._select(agents.c.id)
-        if project_id is not None:
-            statement = statement.where(agents.c.project_id == project_id)
-        return list(self.connection.execute(statement).scalars())
+        return [row.id for row in self._find(*_in(project_id), columns=[agents.c.id])]
 
     def parents(self, project_id: int) -> dict[int, int | None]:
         """Return the parent id of each agent of the project; `root` has None."""
-        statement = self._select(agents.c.id, agents.c.parent_agent_id).where(agents.c.project_id == project_id)
-        return {row.id: row.parent_agent_id for row in self.connection.execute(statement)}
+        columns = agents.c.id, agents.c.parent_agent_id
+        return {row.id: row.parent_agent_id for row in self._find(*_in(project_id), columns=columns)}
 
     def children(self, project_id: int, agent_id: int) -> list[Agent]:
         """Return the agents that an agent created, oldest first."""
-        created = agents.c.project_id == project_id, agents.c.parent_agent_id == agent_id
-        return [_agent(row) for row in self.connection.execute(self._select().where(*created).order_by(agents.c.id))]
+        rows = self._find(*_in(project_id), agents.c.parent_agent_id == agent_id, order_by=[agents.c.id])
+        return [_agent(row) for row in rows]
 
     def family(self, project_id: int, agent_id: int) -> dict[int, str]:
         """Return the names of the agent and all its descendants, keyed by id."""
         found = {agent_id: self.get(project_id, agent_id).name}
         parents = [agent_id]
         while parents:
-            of_parents = agents.c.project_id == project_id, agents.c.parent_agent_id.in_(parents)
-            children = self.connection.execute(self._select(agents.c.id, agents.c.name).where(*of_parents)).all()
+            of_parents = agents.c.parent_agent_id.in_(parents)
+            children = self._find(*_in(project_id), of_parents, columns=[agents.c.id, agents.c.name])
             parents = [child.id for child in children]
             found |= {child.id: child.name for child in children}
         return found
@@ -131,18 +121,15 @@ class AgentRepository(TenantRepository):
         if "loop" in values:
             values["loop"] = self.get(project_id, agent_id).loop.model_dump() | values["loop"]
         try:
-            changed = self.connection.execute(self._update(values).where(*_listed(project_id), agents.c.id == agent_id))
+            is_changed = self._change(values, *_listed(project_id), agents.c.id == agent_id)
         except IntegrityError:
-            raise AgentNameTaken(
-                f"This project already has an agent named {changes.name}. Choose another name."
-            ) from None
-        if not changed.rowcount:
+            raise _name_taken(changes.name) from None
+        if not is_changed:
             raise AgentNotFound("Agent not found")
 
     def remove(self, project_id: int, agent_id: int) -> None:
         """Remove the agent and its descendants."""
-        removed = self.connection.execute(self._delete().where(*_listed(project_id), agents.c.id == agent_id))
-        if not removed.rowcount:
+        if not self._remove(*_listed(project_id), agents.c.id == agent_id):
             raise AgentNotFound("Agent not found")
 
 
@@ -159,16 +146,19 @@ class AgentVersionRepository(TenantRepository):
 
         Lock order: call this before locking an agent's row, because hosts lock the space first.
         """
-        newer = {"config_version": spaces.c.config_version + 1}
-        self.connection.execute(self._update(newer).where(spaces.c.project_id == project_id))
+        self._change({"config_version": spaces.c.config_version + 1}, spaces.c.project_id == project_id)
 
 
-def _listed(project_id: int) -> tuple[ColumnElement[bool], ...]:
+def _in(project_id: int | None) -> list[ColumnElement[bool]]:
+    return [] if project_id is None else [agents.c.project_id == project_id]
+
+
+def _listed(project_id: int | BindParameter[int]) -> tuple[ColumnElement[bool], ...]:
     return agents.c.project_id == project_id, agents.c.parent_agent_id.is_not(None)
 
 
-def _prepared_listed() -> tuple[ColumnElement[bool], ...]:
-    return agents.c.project_id == bindparam("project"), agents.c.parent_agent_id.is_not(None)
+def _name_taken(names: str) -> AgentNameTaken:
+    return AgentNameTaken(f"This project already has an agent named {names}. Choose another name.")
 
 
 def _agent(row: Row[Any]) -> Agent:

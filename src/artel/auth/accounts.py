@@ -64,8 +64,8 @@ def create_external_account(connection: Connection, issuer: str, subject: str, e
     return _create(connection, issuer=issuer, subject=subject, email=email)
 
 
-# Built once, because every request executes it.
-_ACTIVE_BY_ID = Statement(select(users).where(users.c.deleted_at.is_(None), users.c.id == bindparam("user_id")))
+_ACTIVE = select(users).where(users.c.deleted_at.is_(None))
+_ACTIVE_BY_ID = Statement(_ACTIVE.where(users.c.id == bindparam("user_id")))  # built once: every request executes it
 
 
 def account_by_id(connection: Connection, user_id: int) -> Account | None:
@@ -76,9 +76,8 @@ def account_by_id(connection: Connection, user_id: int) -> Account | None:
 
 def account_by_email(connection: Connection, email: str) -> Account | None:
     """Return the local account with this address, if it exists."""
-    row = connection.execute(
-        _active().where(users.c.email == normal_email(email), users.c.issuer.is_(None))
-    ).one_or_none()
+    is_local = users.c.email == normal_email(email), users.c.issuer.is_(None)
+    row = connection.execute(_ACTIVE.where(*is_local)).one_or_none()
     return account_of_row(row) if row else None
 
 
@@ -92,14 +91,13 @@ def account_by_subject(connection: Connection, issuer: str, subject: str) -> tup
 
 def list_accounts(connection: Connection, limit: int, offset: int) -> list[Account]:
     """Return a page of accounts, oldest first."""
-    return [
-        account_of_row(row) for row in connection.execute(_active().order_by(users.c.id).limit(limit).offset(offset))
-    ]
+    rows = connection.execute(_ACTIVE.order_by(users.c.id).limit(limit).offset(offset))
+    return [account_of_row(row) for row in rows]
 
 
 def lock_account(connection: Connection, user_id: int) -> Account | None:
     """Lock the account until the end of the transaction and return it, if it exists."""
-    row = connection.execute(_active().where(users.c.id == user_id).with_for_update()).one_or_none()
+    row = connection.execute(_ACTIVE.where(users.c.id == user_id).with_for_update()).one_or_none()
     return account_of_row(row) if row else None
 
 
@@ -120,8 +118,7 @@ def set_limits(tx: Tx, values: Mapping[str, int | None]) -> Account:
 
 def count_accounts(connection: Connection) -> int:
     """Return the number of accounts."""
-    number: int = connection.execute(select(func.count()).where(users.c.deleted_at.is_(None))).scalar_one()
-    return number
+    return int(connection.execute(select(func.count()).where(users.c.deleted_at.is_(None))).scalar_one())
 
 
 def find_account(connection: Connection, email_or_id: str) -> Account:
@@ -173,19 +170,7 @@ def _create(connection: Connection, **values: Any) -> Account:
     return account_of_row(row)
 
 
-def _active() -> Any:
-    return select(users).where(users.c.deleted_at.is_(None))
-
-
 def account_of_row(row: Row[Any]) -> Account:
     """Convert a row of `users` to an account."""
-    return Account(
-        row.id,
-        row.email,
-        row.is_admin,
-        row.created_at,
-        row.password_hash,
-        row.tokens_since,
-        row.monthly_micros,
-        row.storage_bytes,
-    )
+    named = row.id, row.email, row.is_admin, row.created_at
+    return Account(*named, row.password_hash, row.tokens_since, row.monthly_micros, row.storage_bytes)

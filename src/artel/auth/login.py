@@ -95,9 +95,8 @@ class Login:
 
     async def is_registration_open(self) -> bool:
         """Return whether a new user can register."""
-        if self._registration_open is None:
-            return not await self._database.read(has_accounts)
-        return self._registration_open
+        is_open = self._registration_open
+        return not await self._database.read(has_accounts) if is_open is None else is_open
 
     async def register(self, email: str, password: str, address: str, device: Device) -> SignedIn:
         """Create an account, or raise RegistrationClosed."""

@@ -130,13 +130,8 @@ def list_logins(connection: Connection, user_id: int, limit: int, offset: int) -
     """Return the number of a user's live logins and a page of them, most recently used first."""
     live = _live(user_id)
     total = connection.execute(select(func.count()).select_from(logins).where(*live)).scalar_one()
-    rows = connection.execute(
-        select(logins)
-        .where(*live)
-        .order_by(logins.c.last_used_at.desc(), logins.c.id.desc())
-        .limit(limit)
-        .offset(offset)
-    )
+    newest = select(logins).where(*live).order_by(logins.c.last_used_at.desc(), logins.c.id.desc())
+    rows = connection.execute(newest.limit(limit).offset(offset))
     return total, [
         LiveLogin(row.id, LoginKind(row.kind), row.label, row.created_at, row.last_used_at, row.expires_at)
         for row in rows

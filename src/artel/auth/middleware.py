@@ -101,19 +101,14 @@ def cookie_token(scope: Scope) -> str | None:
 
 
 def _token(scope: Scope) -> str:
-    if any(name == b"authorization" for name, _ in scope["headers"]):
-        return _bearer_token(scope)
+    if values := [value for name, value in scope["headers"] if name == b"authorization"]:
+        scheme, _, bearer = values[0].decode("latin-1").partition(" ")
+        if len(values) > 1 or scheme.lower() != "bearer" or not bearer.strip():
+            raise NotAuthenticated("Send one token in the header: Authorization: Bearer …")
+        return str(bearer.strip())
     token = cookie_token(scope) if scope["type"] == "http" else None  # WebSockets need a token
     if token is None:
         raise NotAuthenticated("Send a token in the header: Authorization: Bearer …")
     if scope["method"] not in SAFE_METHODS and not scope["state"]["same_origin"]:
         raise OriginRefused("Cookies are accepted for changes only from this server's own pages. Send a token instead.")
     return token
-
-
-def _bearer_token(scope: Scope) -> str:
-    values = [value for name, value in scope["headers"] if name == b"authorization"]
-    scheme, _, token = values[0].decode("latin-1").partition(" ")
-    if len(values) > 1 or scheme.lower() != "bearer" or not token.strip():
-        raise NotAuthenticated("Send one token in the header: Authorization: Bearer …")
-    return str(token.strip())

@@ -3,6 +3,7 @@
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from artel.errors import ConfigurationInvalid
@@ -15,7 +16,18 @@ def load_or_make_secret(data_dir: Path) -> str:
     """Return the secret of the data folder; create it on first use, readable by its owner only."""
     path = data_dir / FILE_NAME
     if not path.exists():
-        _make(path)
+        # Write a temporary file and hard-link it: atomic, and two servers that start at once use the same secret.
+        temporary = path.with_name(f".{FILE_NAME}.{secrets.token_hex(8)}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(48) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):
+                path.hardlink_to(temporary)
+        finally:
+            temporary.unlink()
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigurationInvalid(
             f"Other users can read or write {path}, which signs all tokens. Run: chmod 600 {path}"
@@ -26,20 +38,3 @@ def load_or_make_secret(data_dir: Path) -> str:
             f"{path} contains no usable secret. Delete it to create a new one; all tokens become invalid."
         )
     return secret
-
-
-def _make(path: Path) -> None:
-    # Write a temporary file and hard-link it: atomic, and of two servers that start at once both use the same secret.
-    temporary = path.with_name(f".{FILE_NAME}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(48) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            path.hardlink_to(temporary)
-        except FileExistsError:
-            return
-    finally:
-        temporary.unlink()

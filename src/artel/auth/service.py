@@ -25,7 +25,12 @@ class AccountService:
 
     async def list(self, limit: int, offset: int) -> Page[UserAccount]:
         """Return a page of accounts, oldest first."""
-        return await self._database.read(_page, limit, offset)
+
+        def read(connection: Connection) -> Page[UserAccount]:
+            items = [_user_account(connection, found) for found in accounts.list_accounts(connection, limit, offset)]
+            return Page(items=items, total=accounts.count_accounts(connection), limit=limit, offset=offset)
+
+        return await self._database.read(read)
 
     async def set_limits(self, administrator: Principal, user_id: int, limits: UserLimits) -> UserAccount:
         """Set a user's monthly budget over all projects and storage limit."""
@@ -40,11 +45,6 @@ class AccountService:
         self._storage.forget(user_id)
         log.info("user_limits_set", user_id=user_id, by_user_id=administrator.user_id, **values)
         return account
-
-
-def _page(connection: Connection, limit: int, offset: int) -> Page[UserAccount]:
-    found = [_user_account(connection, account) for account in accounts.list_accounts(connection, limit, offset)]
-    return Page(items=found, total=accounts.count_accounts(connection), limit=limit, offset=offset)
 
 
 def _set_limits(tx: Tx, values: dict[str, int | None]) -> UserAccount:

@@ -56,7 +56,7 @@ class Tokens:
         self._keys = keys
         self._issuer = issuer
         self._audience = audience
-        self._verified: OrderedDict[str, tuple[LocalSubject, int]] = OrderedDict()
+        self._verified: OrderedDict[str, LocalSubject] = OrderedDict()  # by token
 
     def issue(self, user_id: int, login_id: str | None = None, expires_at: datetime | None = None) -> str:
         """Return a new token of the user and login."""
@@ -76,8 +76,8 @@ class Tokens:
 
     async def verify(self, token: str) -> LocalSubject | ExternalSubject:
         """Return the token's subject or raise TokenInvalid."""
-        if (cached := self._verified.get(token)) and time.time() < cached[1]:
-            return cached[0]
+        if (cached := self._verified.get(token)) and time.time() < cached.expires_at:
+            return cached
         if len(token) > MAX_TOKEN_CHARACTERS:
             raise TokenInvalid("The token is too long.")
         try:
@@ -111,7 +111,7 @@ class Tokens:
         if login_id is not None and not _is_storable(login_id, MAX_LOGIN_ID_CHARACTERS):
             raise ValueError("invalid login id")
         subject = LocalSubject(user_id, int(claims["iat"]), int(claims["exp"]), login_id)
-        self._verified[token] = subject, subject.expires_at  # its content never changes, so only the expiry is checked
+        self._verified[token] = subject  # its content never changes, so only the expiry is checked
         if len(self._verified) > MAX_VERIFIED:
             self._verified.popitem(last=False)
         return subject

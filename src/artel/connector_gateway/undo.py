@@ -10,7 +10,7 @@ from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.approvals import NewUndo, UndoneFile
 from artel.contract.connector import UndoCall
 from artel.db.engine import Database
-from artel.db.lease import current_epoch
+from artel.db.lease import LeaseRepository
 from artel.db.tx import Tx
 from artel.errors import ArtelError, ConnectorUnreachable, UndoRefused
 from artel.logs import get_logger
@@ -85,4 +85,4 @@ def _record(tx: Tx, project_id: int, call_id: str, wanted: NewUndo) -> tuple[Too
         connector_id=connector.connector_id if connector else None,
     )
     note_call(tx, row)
-    return row, connector, current_epoch(connection, principal, project_id)
+    return row, connector, LeaseRepository(tx).epoch(project_id)

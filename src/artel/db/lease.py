@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam
+from sqlalchemy import Select, bindparam
 
 from artel.db.tables import spaces
-from artel.db.tenant import Tenant, TenantRepository, prepared
+from artel.db.tenant import TenantRepository, prepared
 from artel.db.tx import Lease
 
 
@@ -44,8 +44,3 @@ class LeaseRepository(TenantRepository):
         """Return the current epoch of a space; 0 if it never had a lease."""
         epoch = self._select(spaces.c.epoch).where(spaces.c.project_id == project_id)
         return self.connection.execute(epoch).scalar_one_or_none() or 0
-
-
-def current_epoch(connection: Connection, tenant: Tenant, project_id: int) -> int:
-    """Return the epoch of the project's worker space."""
-    return LeaseRepository(connection, tenant).epoch(project_id)

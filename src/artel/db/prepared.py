@@ -12,9 +12,6 @@ from sqlalchemy import Connection, Dialect, Insert, Select
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
-from sqlalchemy.types import TypeEngine
-
-Convert = Callable[[Any], Any] | None
 
 
 class Rows:
@@ -94,10 +91,11 @@ class _Compiled:
         types = {name: bind.type for bind, name in compiled.bind_names.items()}
         self._required = frozenset(name for bind, name in compiled.bind_names.items() if bind.required)
         names = compiled.positiontup if compiled.positional else types
-        self._binds = [(name, _to_database(types[name], dialect)) for name in names]
+        self._binds = [(name, types[name].dialect_impl(dialect).bind_processor(dialect)) for name in names]
         self._dialect = dialect
         self._result_columns = [] if isinstance(statement, Insert) else list(statement.exported_columns)
-        self._row = _row_type([column.key or "" for column in self._result_columns])._make
+        make_row: Any = namedtuple  # noqa: PYI024 - the names are not known before
+        self._row = make_row("Row", [column.key or "" for column in self._result_columns], rename=True)._make
         self._results: list[tuple[int, Callable[[Any], Any]]] | None = None
 
     def bound(self, parameters: Mapping[str, Any]) -> Any:
@@ -114,25 +112,18 @@ class _Compiled:
         """Return the converted rows of a cursor."""
         if not self._result_columns:
             return Rows([], cursor.rowcount)
-        if self._results is None:
-            self._results = self._conversions(cursor)
+        if self._results is None:  # the conversions depend on the driver's type codes, which the first query has
+            columns = zip(self._result_columns, cursor.description, strict=True)
+            impls = [(column.type.dialect_impl(self._dialect), described[1]) for column, described in columns]
+            every = [impl.result_processor(self._dialect, code) for impl, code in impls]
+            self._results = [(index, convert) for index, convert in enumerate(every) if convert]
         fetched = cursor.fetchall()
         if self._results:
-            fetched = [self._converted(values, self._results) for values in fetched]
+            fetched = [list(values) for values in fetched]
+            for values in fetched:
+                for index, convert in self._results:
+                    values[index] = convert(values[index])
         return Rows([self._row(values) for values in fetched], cursor.rowcount)
-
-    def _conversions(self, cursor: DBAPICursor) -> list[tuple[int, Callable[[Any], Any]]]:
-        """Return the columns to convert; this needs the driver's type codes, so it runs after the first query."""
-        columns = zip(self._result_columns, cursor.description, strict=True)
-        every = [_from_database(column.type, self._dialect, described[1]) for column, described in columns]
-        return [(index, convert) for index, convert in enumerate(every) if convert]
-
-    @staticmethod
-    def _converted(values: Sequence[Any], results: list[tuple[int, Callable[[Any], Any]]]) -> list[Any]:
-        converted = list(values)
-        for index, convert in results:
-            converted[index] = convert(converted[index])
-        return converted
 
 
 class _Cursor:
@@ -157,16 +148,3 @@ class _Cursor:
             self._connection.exec_driver_sql("SELECT 1")  # fails too, so that SQLAlchemy invalidates the connection
         error = dialect.loaded_dbapi.Error
         raise DBAPIError.instance(self._sql, None, failure, error, hide_parameters=True, dialect=dialect) from failure
-
-
-def _row_type(names: Sequence[str]) -> Any:
-    make: Any = namedtuple  # noqa: PYI024 - the names are not known before
-    return make("Row", names, rename=True)
-
-
-def _to_database(type_: TypeEngine[Any], dialect: Dialect) -> Convert:
-    return type_.dialect_impl(dialect).bind_processor(dialect)
-
-
-def _from_database(type_: TypeEngine[Any], dialect: Dialect, described: Any) -> Convert:
-    return type_.dialect_impl(dialect).result_processor(dialect, described)

@@ -63,8 +63,11 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('artel.migrations'))"))
             before = current_revision(connection)
-            if before is None:
-                _create(connection)
+            if before is None:  # create the current schema, without importing Alembic
+                metadata.create_all(connection)
+                connection.execute(insert(installation).values(id=1, compatible_since=FIRST, key=uuid7()))
+                connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+                connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
                 return None, HEAD
             if before < HEAD:
                 run_migrations(connection)
@@ -73,14 +76,6 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
             return before, before
     except DBAPIError as failure:
         raise unavailable(failure) from failure
-
-
-def _create(connection: Connection) -> None:
-    """Create the current schema in an empty database, without importing Alembic."""
-    metadata.create_all(connection)
-    connection.execute(insert(installation).values(id=1, compatible_since=FIRST, key=uuid7()))
-    connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
-    connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
 
 
 def run_migrations(connection: Connection) -> None:

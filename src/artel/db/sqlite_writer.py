@@ -121,7 +121,11 @@ def _run_jobs(begin: Begin, jobs: list[_Job]) -> bool:
     try:
         if len(jobs) == 1 or not _run_together(begin, jobs):
             for job in jobs:
-                _run_alone(begin, job)
+                job.failure = None
+                try:
+                    run(begin, job)
+                except Exception as failure:  # noqa: BLE001 - raised in the caller of submit()
+                    job.failure = failure
     except BaseException as failure:  # noqa: BLE001 - the thread must survive for later jobs
         for job in jobs:
             job.failure = RuntimeError(f"the writer failed: {failure!r}")
@@ -153,14 +157,6 @@ def _each_in_a_savepoint(connection: Connection, jobs: list[_Job]) -> None:
             job.failure = failure
             driver.execute("ROLLBACK TO job")
         driver.execute("RELEASE job")
-
-
-def _run_alone(begin: Begin, job: _Job) -> None:
-    job.failure = None
-    try:
-        run(begin, job)
-    except Exception as failure:  # noqa: BLE001 - raised in the caller of submit()
-        job.failure = failure
 
 
 def _call_in_loops(jobs: list[_Job], call: Callable[[list[_Job]], None]) -> None:

@@ -152,12 +152,13 @@ class TenantRepository:
     def _find(
         self,
         *conditions: ColumnElement[bool],
+        columns: Sequence[ColumnElement[Any]] = (),
         order_by: Sequence[ColumnElement[Any]] = (),
         limit: int | None = None,
         offset: int | None = None,
     ) -> Sequence[Row[Any]]:
-        """Return the rows that meet the conditions."""
-        found = self._select().where(*conditions).order_by(*order_by).limit(limit).offset(offset)
+        """Return the rows that meet the conditions, with all columns or some."""
+        found = self._select(*columns).where(*conditions).order_by(*order_by).limit(limit).offset(offset)
         return self.connection.execute(found).all()
 
     def _find_one(self, *conditions: ColumnElement[bool]) -> Row[Any] | None:
@@ -172,19 +173,16 @@ class TenantRepository:
         return bool(self.connection.execute(self._delete().where(*conditions)).rowcount)
 
     def _count(self, *conditions: ColumnElement[bool]) -> int:
-        number: int = self.connection.execute(self._select(func.count()).where(*conditions)).scalar_one()
-        return number
+        return int(self.connection.execute(self._select(func.count()).where(*conditions)).scalar_one())
 
     def _bytes_of(self, column: ColumnElement[Any], *conditions: ColumnElement[bool]) -> int:
         """Return the total size of a text column in bytes."""
         is_sqlite = self.connection.dialect.name == "sqlite"
         size = func.length(cast(column, LargeBinary)) if is_sqlite else func.octet_length(column)
-        number: int = self.connection.execute(
-            self._select(func.coalesce(func.sum(size), 0)).where(*conditions)
-        ).scalar_one()
-        return int(number)
+        total = self._select(func.coalesce(func.sum(size), 0)).where(*conditions)
+        return int(self.connection.execute(total).scalar_one())
 
-    def _lock_owner(self) -> None:
+    def lock_owner(self) -> None:
         """Lock the user's account row until the commit, so that counting and adding rows don't race."""
         active = users.c.id == self.tenant.user_id, users.c.deleted_at.is_(None)
         if self.connection.execute(select(users.c.id).where(*active).with_for_update(key_share=True)).first() is None:

@@ -32,18 +32,13 @@ class ProjectRepository(TenantRepository):
         [row] = self._insert([new.model_dump() | {"is_default": is_default, "created_at": now, "updated_at": now}])
         return _project(row)
 
-    def lock_owner(self) -> None:
-        """Lock the user's row until the commit, so that projects are counted and added by one transaction at a time."""
-        self._lock_owner()
-
     def count(self) -> int:
         """Return the number of the user's projects."""
         return self._count()
 
     def page(self, limit: int, offset: int) -> list[Project]:
         """Return a page of projects, oldest first."""
-        rows = self.connection.execute(self._select().order_by(projects.c.id).limit(limit).offset(offset))
-        return [_project(row) for row in rows]
+        return [_project(row) for row in self._find(order_by=[projects.c.id], limit=limit, offset=offset)]
 
     def lock(self, project_id: int) -> None:
         """Lock the project until the commit against changes, deletion and new agents, or raise ProjectNotFound."""
@@ -65,19 +60,18 @@ class ProjectRepository(TenantRepository):
 
     def default(self) -> Project | None:
         """Return the user's default project, if it exists."""
-        row = self.connection.execute(self._select().where(projects.c.is_default)).one_or_none()
+        row = self._find_one(projects.c.is_default)
         return _project(row) if row else None
 
     def change(self, project_id: int, changes: ProjectChanges) -> None:
         """Update the fields that are set in `changes`."""
         values = changes.model_dump(exclude_unset=True) | {"updated_at": datetime.now(UTC)}
-        changed = self.connection.execute(self._update(values).where(projects.c.id == project_id))
-        if not changed.rowcount:
+        if not self._change(values, projects.c.id == project_id):
             raise ProjectNotFound("Project not found")
 
     def remove(self, project_id: int) -> None:
         """Remove the project and everything that belongs to it."""
-        if not self.connection.execute(self._delete().where(projects.c.id == project_id)).rowcount:
+        if not self._remove(projects.c.id == project_id):
             raise ProjectNotFound("Project not found")
 
 

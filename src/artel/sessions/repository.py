@@ -1,15 +1,17 @@
 """Rows of sessions."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Row, Select, bindparam
+from sqlalchemy import ColumnElement, Row, Select, bindparam
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.contract.http import Session
 from artel.db.tables import sessions
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import SessionNotFound
+
+_NEWEST = sessions.c.updated_at.desc(), sessions.c.id.desc()
 
 
 class SessionRepository(TenantRepository):
@@ -36,19 +38,13 @@ class SessionRepository(TenantRepository):
         [row] = self._insert([values | {"created_at": now, "updated_at": now}])
         return _session(row)
 
-    def count(self) -> int:
-        """Return the number of the user's sessions."""
-        return self._count()
-
-    def count_of(self, project_id: int) -> int:
-        """Return the number of a project's sessions."""
-        return self._count(sessions.c.project_id == project_id)
+    def count(self, project_id: int | None = None) -> int:
+        """Return the number of sessions of all projects or one."""
+        return self._count(*_in(project_id))
 
     def page(self, limit: int, offset: int, project_id: int | None = None) -> list[Session]:
         """Return a page of sessions of all projects or one, most recently used first."""
-        newest = sessions.c.updated_at.desc(), sessions.c.id.desc()
-        wanted = [] if project_id is None else [sessions.c.project_id == project_id]
-        return [_session(row) for row in self._find(*wanted, order_by=newest, limit=limit, offset=offset)]
+        return [_session(row) for row in self._find(*_in(project_id), order_by=_NEWEST, limit=limit, offset=offset)]
 
     def get(self, session_id: str) -> Session:
         """Return the session or raise SessionNotFound."""
@@ -56,20 +52,18 @@ class SessionRepository(TenantRepository):
 
     def last_event(self, session_id: str) -> int:
         """Return the number of the session's newest event."""
-        number: int = self._row(session_id).last_event
-        return number
+        return int(self._row(session_id).last_event)
 
     def _row(self, session_id: str) -> Row[Any]:
-        row: Row[Any] | None = self._run(self._by_id, session=session_id).one_or_none()
+        row = self._run(self._by_id, session=session_id).one_or_none()
         if row is None:
             raise SessionNotFound("Session not found")
-        return row
+        return cast("Row[Any]", row)
 
     def titled(self, text: str, limit: int, offset: int) -> list[Session]:
         """Return a page of the sessions whose title contains the text, most recently used first."""
-        newest = sessions.c.updated_at.desc(), sessions.c.id.desc()
         contains = sessions.c.title.icontains(text, autoescape=True)
-        return [_session(row) for row in self._find(contains, order_by=newest, limit=limit, offset=offset)]
+        return [_session(row) for row in self._find(contains, order_by=_NEWEST, limit=limit, offset=offset)]
 
     def count_titled(self, text: str) -> int:
         """Return the number of sessions whose title contains the text."""
@@ -77,14 +71,12 @@ class SessionRepository(TenantRepository):
 
     def rename(self, session_id: str, title: str) -> None:
         """Change a session's title."""
-        values = {"title": title, "updated_at": datetime.now(UTC)}
-        if not self._change(values, sessions.c.id == session_id):
+        if not self._change({"title": title, "updated_at": datetime.now(UTC)}, sessions.c.id == session_id):
             raise SessionNotFound("Session not found")
 
     def name_after(self, session_id: str, title: str, instead_of: str) -> None:
         """Set a session's title if it still has the title `instead_of`."""
-        unnamed = sessions.c.id == session_id, sessions.c.title == instead_of
-        self._change({"title": title}, *unnamed)
+        self._change({"title": title}, sessions.c.id == session_id, sessions.c.title == instead_of)
 
     def take_numbers(self, session_id: str, count: int) -> tuple[int, int]:
         """Lock the session until the commit and take the next event numbers; return project id and last number."""
@@ -97,6 +89,10 @@ class SessionRepository(TenantRepository):
         """Remove a session and its messages."""
         if not self._remove(sessions.c.id == session_id):
             raise SessionNotFound("Session not found")
+
+
+def _in(project_id: int | None) -> list[ColumnElement[bool]]:
+    return [] if project_id is None else [sessions.c.project_id == project_id]
 
 
 def _session(row: Row[Any]) -> Session:

@@ -36,12 +36,10 @@ def list_sessions(
 ) -> Page[Session]:
     """Return a page of the user's sessions, of all projects or one."""
     sessions = SessionRepository(connection, principal)
-    if project_id is None:
-        total = sessions.count()
-    else:
+    if project_id is not None:
         ProjectRepository(connection, principal).get(project_id)
-        total = sessions.count_of(project_id)
-    return Page(items=sessions.page(limit, offset, project_id), total=total, limit=limit, offset=offset)
+    items, total = sessions.page(limit, offset, project_id), sessions.count(project_id)
+    return Page(items=items, total=total, limit=limit, offset=offset)
 
 
 def update_session(tx: Tx, session_id: str, changes: SessionChanges) -> Session:
@@ -90,7 +88,18 @@ def search(connection: Connection, principal: Principal, text: str, limit: int, 
     """Return a page of the user's sessions and messages that contain the text, sessions first."""
     sessions, messages = SessionRepository(connection, principal), MessageRepository(connection, principal)
     title_count, message_count = sessions.count_titled(text), messages.count_containing(text)
-    items = [_found_session(session) for session in sessions.titled(text, limit, offset)]
+    items = [
+        Found(
+            kind="session",
+            session_id=session.session_id,
+            project_id=session.project_id,
+            message_id=None,
+            role=None,
+            text=session.title,
+            timestamp=session.updated_at,
+        )
+        for session in sessions.titled(text, limit, offset)
+    ]
     if len(items) < limit:
         for found in messages.containing(text, limit - len(items), max(0, offset - title_count)):
             message = found.message
@@ -106,18 +115,6 @@ def search(connection: Connection, principal: Principal, text: str, limit: int, 
                 )
             )
     return Page(items=items, total=title_count + message_count, limit=limit, offset=offset)
-
-
-def _found_session(session: Session) -> Found:
-    return Found(
-        kind="session",
-        session_id=session.session_id,
-        project_id=session.project_id,
-        message_id=None,
-        role=None,
-        text=session.title,
-        timestamp=session.updated_at,
-    )
 
 
 def _excerpt(content: str, text: str) -> str:

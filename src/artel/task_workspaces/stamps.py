@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,11 +68,9 @@ class Stamps:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    @contextmanager
-    def lock_workspace(self) -> Iterator[None]:
+    def lock_workspace(self) -> AbstractContextManager[int]:
         """Lock the workspace for writing, so that checking the quota and writing don't race."""
-        with self._locked(self._folder / _WORKSPACE_LOCK):
-            yield
+        return self._locked(self._folder / _WORKSPACE_LOCK)
 
     @contextmanager
     def lock_path(self, parts: Parts) -> Iterator[Stamp]:
@@ -90,18 +88,15 @@ class Stamps:
         self._folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            _lock(descriptor)
+            deadline = time.monotonic() + LOCK_SECONDS  # its holder may hang
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() >= deadline:
+                        raise WorkspaceBusy from None
+                    time.sleep(POLL_SECONDS)
             yield descriptor
         finally:
             os.close(descriptor)  # releases the lock
-
-
-def _lock(descriptor: int) -> None:
-    """Wait for the lock, with a timeout because its holder may hang; this blocks the thread."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    while time.monotonic() < deadline:
-        with suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        time.sleep(POLL_SECONDS)
-    raise WorkspaceBusy

@@ -79,23 +79,20 @@ class StorageQuota:
         return await asyncio.shield(measuring)
 
     async def _measure(self, principal: Principal) -> _Usage:
-        limit = await self._database.read(storage_limit, principal, self._default)
-        used = 0
+        limit, used = await self._database.read(storage_limit, principal, self._default), 0
         if limit is not None:
-            used = await self._used(principal, limit)
+            try:
+                text, agents = await self._database.read_within(MEASURE_SECONDS, _stored, principal)
+            except TimeoutError:  # too much data to measure: treat the quota as used up
+                log.warning("storage_not_measured", user_id=principal.user_id)
+                used = limit
+            else:
+                used = text + await asyncio.to_thread(self._workspaces.size_of, agents)
         use = self._users[principal.user_id] = _Usage(limit, used, time.monotonic())
         self._users.move_to_end(principal.user_id)
         while len(self._users) > MAX_USERS:
             self._users.popitem(last=False)
         return use
-
-    async def _used(self, principal: Principal, limit: int) -> int:
-        try:
-            used, agents = await self._database.read_within(MEASURE_SECONDS, _stored, principal)
-        except TimeoutError:  # too much data to measure: treat the quota as used up
-            log.warning("storage_not_measured", user_id=principal.user_id)
-            return limit
-        return used + await asyncio.to_thread(self._workspaces.size_of, agents)
 
 
 def storage_limit(connection: Connection, principal: Principal, default: int | None) -> int | None:
