@@ -38,7 +38,7 @@ PROJECT_GONE = CloseReason(CLOSE_REFUSED, "The project was deleted.")
 
 
 class ConnectorConnections:
-    """Holds at most one connection per project, and calls its `end` callback when it must be closed."""
+    """Holds at most one connection per project, and calls its idempotent `end` callback when it must be closed."""
 
     def __init__(
         self, database: Database, process_id: str, publish: PublishEvent, max_per_user: int = MAX_SOCKETS
@@ -50,9 +50,8 @@ class ConnectorConnections:
         self._database = database
         self._process_id = process_id
         self._publish = publish
-        self._connections: dict[int, ConnectorConnection] = {}
+        self._connections: dict[int, tuple[ConnectorConnection, Callable[[CloseReason], None]]] = {}  # by project
         self._opened = asyncio.Event()
-        self._end: dict[str, Callable[[CloseReason], None]] = {}
 
     @property
     def any(self) -> bool:
@@ -61,7 +60,7 @@ class ConnectorConnections:
 
     def of(self, principal: Principal, project_id: int) -> ConnectorConnection | None:
         """Return the connection that serves a user's project, if this process holds it."""
-        connection = self._connections.get(project_id)
+        connection, _ = self._connections.get(project_id, (None, None))
         return connection if connection is not None and connection.principal.user_id == principal.user_id else None
 
     @contextmanager
@@ -90,12 +89,11 @@ class ConnectorConnections:
         before = await self._database.of(principal).run(
             register_connector, hello, connection.connection_id, self._process_id
         )
-        old = self._connections.pop(hello.project_id, None)
-        if old is not None:
+        if hello.project_id in self._connections:
+            old, end_old = self._connections.pop(hello.project_id)
             old.close()
-            self._call_end(old.connection_id, TAKEN_OVER)
-        self._connections[hello.project_id] = connection
-        self._end[connection.connection_id] = end
+            end_old(TAKEN_OVER)
+        self._connections[hello.project_id] = connection, end
         self._opened.set()
         self._opened = asyncio.Event()
         if before is None or before.connector_id != hello.connector_id:
@@ -133,16 +131,14 @@ class ConnectorConnections:
 
     def project_deleted(self, project_id: int) -> None:
         """Close the connection of a deleted project, if this process holds it."""
-        connection = self._connections.get(project_id)
-        if connection is not None:
-            self._call_end(connection.connection_id, PROJECT_GONE)
+        if project_id in self._connections:
+            self._connections[project_id][1](PROJECT_GONE)
 
     async def close(self, connection: ConnectorConnection) -> None:
         """Close and unregister a connection."""
         connection.close()
-        self._end.pop(connection.connection_id, None)
         project_id = connection.hello.project_id
-        if self._connections.get(project_id) is connection:
+        if self._connections.get(project_id, (None,))[0] is connection:
             del self._connections[project_id]
         try:
             was_online = await self._database.of(connection.principal).run(
@@ -156,8 +152,3 @@ class ConnectorConnections:
                 connection.principal, project_id, ConnectorOffline(connector_id=connection.hello.connector_id)
             )
             log.info("connector_offline", connector_id=connection.hello.connector_id, project_id=project_id)
-
-    def _call_end(self, connection_id: str, reason: CloseReason) -> None:
-        end = self._end.pop(connection_id, None)
-        if end is not None:
-            end(reason)
