@@ -49,9 +49,9 @@ def test_run_is_resumed_where_it_was_parked(version: str, name: str) -> None:
 
     waiting = Waiting.of(ParkedRun.load(stored), {})
 
-    context = [item.model_dump() for item in waiting.context]
-    assert (waiting.seconds, context) == (stored.get("seconds", 0.0), stored.get("context", []))
-    assert waiting.hashes == stored.get("hashes", {})
+    context = [item.model_dump() for item in waiting.run.context]
+    assert (waiting.run.seconds, context) == (stored.get("seconds", 0.0), stored.get("context", []))
+    assert waiting.run.hashes == stored.get("hashes", {})
     if single := stored.get("single"):
         assert waiting.state is None
         assert waiting.single is not None
@@ -75,7 +75,7 @@ def test_child_is_resumed_inside_its_parent(version: str) -> None:
     assert run.child is not None
     assert (run.child.task_id, run.child.agent_id) == (stored["inner"]["task_id"], stored["inner"]["agent_id"])
     assert who_asks(run) == stored["inner"]["agent_id"]
-    assert Waiting.of(run, {}).child == run.child
+    assert Waiting.of(run, {}).run.child == run.child
 
 
 def test_usage_that_was_not_stored_by_agent_is_the_orchestrators() -> None:

@@ -1,7 +1,6 @@
 """Event stream of a project, across its sessions."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam
@@ -13,6 +12,7 @@ from artel.db.tables import project_events, projects
 from artel.db.tenant import Tenant, TenantRepository, prepared
 from artel.db.tx import Tx
 from artel.errors import ProjectNotFound
+from artel.events.session_log import event_rows
 
 MAX_EVENTS = 10_000  # per project; older ones are deleted in batches of `TRIM_EVERY`
 TRIM_EVERY = 1_000
@@ -53,13 +53,7 @@ class ProjectEventRepository(TenantRepository):
     table = project_events
 
     def add(self, project_id: int, first: int, happened: Sequence[EventData]) -> None:
-        common = {"project_id": project_id, "created_at": datetime.now(UTC)}
-        self._add(
-            [
-                common | {"number": number, "type": event.type, "data": event.model_dump(mode="json")}
-                for number, event in enumerate(happened, first)
-            ]
-        )
+        self._add(event_rows({"project_id": project_id}, first, happened))
 
     def after(self, project_id: int, number: int, limit: int) -> list[StoredEvent]:
         later = project_events.c.project_id == project_id, project_events.c.number > number

@@ -1,6 +1,6 @@
 """Writes events to a session; the writer locks the session's row and takes the next event numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +15,15 @@ from artel.db.tx import Tx
 from artel.sessions.repository import SessionRepository
 
 MAX_PAGE = 500
+
+
+def event_rows(ids: Mapping[str, Any], first: int, happened: Iterable[EventData]) -> list[dict[str, Any]]:
+    """Return the rows of events, numbered from `first` on."""
+    now = datetime.now(UTC)
+    return [
+        {**ids, "created_at": now, "number": number, "type": event.type, "data": event.model_dump(mode="json")}
+        for number, event in enumerate(happened, first)
+    ]
 
 
 class EventRepository(TenantRepository):
@@ -34,14 +43,8 @@ class EventRepository(TenantRepository):
     def add(
         self, project_id: int, session_id: str, first: int, turn_id: str | None, happened: Sequence[EventData]
     ) -> None:
-        now = datetime.now(UTC)
-        common = {"project_id": project_id, "session_id": session_id, "turn_id": turn_id, "created_at": now}
-        self._add(
-            [
-                common | {"number": number, "type": event.type, "data": event.model_dump(mode="json")}
-                for number, event in enumerate(happened, first)
-            ]
-        )
+        ids = {"project_id": project_id, "session_id": session_id, "turn_id": turn_id}
+        self._add(event_rows(ids, first, happened))
 
     def after(self, session_id: str, number: int, limit: int = MAX_PAGE) -> list[StoredEvent]:
         rows = self._run(self._after, session=session_id, number_before=number, most=min(limit, MAX_PAGE))

@@ -285,7 +285,7 @@ class PlanRun:
         task = self._board.begin(task_id, goes_on=waiting is not None)
         if task is None:
             raise _Stopped
-        left = self._services.settings.task_timeout_seconds - (waiting.seconds if waiting else 0.0)
+        left = self._services.settings.task_timeout_seconds - (waiting.run.seconds if waiting else 0.0)
         self._deadlines.setdefault(task_id, time.monotonic() + left)
         events: list[EventData] = [at_work.change]
         if is_first:

@@ -49,7 +49,7 @@ class AgentRun:
         self.budget_guard: BudgetGuard | None = None
         self._services = space.services
         self._context: list[ContextItem] = []  # what was remembered for the task, for whoever reads the answer
-        self._seconds_before = task.waiting.seconds if task.waiting else 0.0
+        self._seconds_before = task.waiting.run.seconds if task.waiting else 0.0
 
     async def run(self) -> ExecutionResult:
         """Do the task as soon as the agent has a free slot."""
@@ -99,7 +99,7 @@ class AgentRun:
             raise
         self.agent, self.budget_guard = start.agent, start.budget_guard
         if task.waiting:
-            self._context += task.waiting.context
+            self._context += task.waiting.run.context
         for found in recalled:
             memory, score = found.memory, found.score
             fields = {"memory_id": memory.id, "type": memory.type, "content": memory.content[:1000]}

@@ -42,7 +42,7 @@ class AgentFamily:
         self._space = parent.space
         self._parent = parent
         # The child that waited for a person when the parent did: the call that the parent goes on with is for it.
-        self._waited = parent.task.waiting.child if parent.task.waiting else None
+        self._waited = parent.task.waiting.run.child if parent.task.waiting else None
 
     async def run_child(self, brief: Brief) -> ChildResult:
         """Have a child do a task, and wait for it; a turn that is cancelled takes the child's task along.

@@ -83,29 +83,20 @@ class Task:
 class Waiting:
     """A task that waited for a person: how far it had come, and what was decided."""
 
-    state: State | None
-    single: ToolCall | None
+    run: ParkedRun
     decisions: Mapping[str, Decision]
-    context: Sequence[ContextItem]
-    hashes: dict[str, str]
-    seconds: float  # that it has run before
-    child: ParkedRun | None = None  # a child of the agent's that waited
+    state: State | None = None
+    single: ToolCall | None = None  # approved late, to be called without a model
 
     @classmethod
     def of(cls, parked: ParkedRun, decisions: Mapping[str, Decision]) -> "Waiting":
         """Return a parked run with the decisions that it waited for."""
-        single = parked.single
-        if single is None and parked.state is None:
+        if single := parked.single:
+            call = ToolCall(single.id or uuid7(), single.tool, json.dumps(single.arguments))
+            return cls(parked, decisions, single=call)
+        if parked.state is None:
             raise ValueError("A parked run needs the state of its loop, or a single call")
-        return cls(
-            state=load_state(parked.state) if parked.state and not single else None,
-            single=ToolCall(single.id or uuid7(), single.tool, json.dumps(single.arguments)) if single else None,
-            decisions=decisions,
-            context=parked.context,
-            hashes=parked.hashes,
-            seconds=parked.seconds,
-            child=parked.child,
-        )
+        return cls(parked, decisions, load_state(parked.state))
 
 
 @dataclass(frozen=True, slots=True)

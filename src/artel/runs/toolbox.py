@@ -6,12 +6,10 @@ from artel.agent_memory.knowledge import KnowledgeHit, search_knowledge
 from artel.agent_memory.repository import NewMemory
 from artel.agent_memory.service import Recalled
 from artel.approvals.transactions import use
-from artel.brain.brain import ToolCall
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound
 from artel.projects.transactions import get_project
 from artel.runs.children import AgentFamily
-from artel.runs.task import Waiting
 from artel.runs.user_files import RunFiles
 from artel.spaces.worker_space import WorkerSpace
 from artel.task_workspaces.agent_files import AgentFiles
@@ -47,7 +45,10 @@ async def toolbox_of(run: "AgentRun", files: RunFiles) -> Toolbox:
         return await space.services.database.of(space.principal).run(use, approval_id)
 
     consent = Consent(waiting.decisions if waiting else {}, use_approval)
-    return Toolbox(tools, allowed, files.policy, consent, files, _resumed_call(waiting))
+    resumed = None
+    if waiting is not None and waiting.run.child is not None:  # the run parked in a call that was approved before
+        resumed = waiting.single or (waiting.state.calls[0] if waiting.state and waiting.state.calls else None)
+    return Toolbox(tools, allowed, files.policy, consent, files, resumed)
 
 
 async def _allowed_tools(space: WorkerSpace, agent: Agent) -> set[str]:
@@ -61,15 +62,6 @@ async def _allowed_tools(space: WorkerSpace, agent: Agent) -> set[str]:
         seen.add(agent.id)
         allowed &= set(agent.tools)
     return allowed
-
-
-def _resumed_call(waiting: Waiting | None) -> ToolCall | None:
-    """Return the call that was approved before the run parked in it, if there was one."""
-    if waiting is None or waiting.child is None:
-        return None
-    if waiting.single is not None:
-        return waiting.single
-    return waiting.state.calls[0] if waiting.state and waiting.state.calls else None
 
 
 def source_of(recalled: Recalled) -> str:

@@ -54,7 +54,7 @@ class RunFiles:
         self._task = task
         self._alive = alive
         self._policy: Policy | None = None
-        self.hashes: dict[str, str] = dict(task.waiting.hashes) if task.waiting else {}
+        self.hashes: dict[str, str] = dict(task.waiting.run.hashes) if task.waiting else {}
 
     async def policy(self) -> Policy:
         """Return the policy of the project, loaded once per run."""

@@ -37,17 +37,14 @@ class Guidance:
                 return ()
             read_at, text = self._cached.get(serving.line_id, (0.0, ""))
             if not read_at or time.monotonic() - read_at > FRESH_SECONDS:
-                text = await self._read()
+                ids = {"call_id": secrets.token_hex(16), "user_id": self._principal.user_id, "epoch": self._epoch}
+                call = ReadCall(**ids, timeout_ms=1, path=GUIDANCE)
+                place = self._principal, self._project_id
+                result = await self._services.relay.call(*place, "workspace/read", call, READ_SECONDS)
+                content = result.more.get("content")
+                text = content[:MAX_CHARACTERS] if result.success and isinstance(content, str) else ""
                 self._cached = {serving.line_id: (time.monotonic(), text)}
         except ArtelError as failure:
             log.info("guidance_not_read", project_id=self._project_id, reason=failure.detail)
             return ()
         return (prompts.quoted(prompts.GUIDANCE, {GUIDANCE: text}, "guidance"),) if text else ()
-
-    async def _read(self) -> str:
-        ids = {"call_id": secrets.token_hex(16), "user_id": self._principal.user_id, "epoch": self._epoch}
-        call = ReadCall(**ids, timeout_ms=1, path=GUIDANCE)
-        place = self._principal, self._project_id
-        result = await self._services.relay.call(*place, "workspace/read", call, READ_SECONDS)
-        content = result.more.get("content")
-        return content[:MAX_CHARACTERS] if result.success and isinstance(content, str) else ""

@@ -74,7 +74,13 @@ class ChatService:
         retry_of: str | None = None,
     ) -> Turn:
         """Store a message and queue its turn; return the earlier turn if the idempotency key was used before."""
-        size = await self._take_storage(user, session_id, len(content.encode()), key)
+        size = len(content.encode())
+        try:
+            await self._services.storage.take(user, size)
+        except StorageFull:
+            if key is None or not await self._database.read(was_accepted, user, session_id, key):
+                raise
+            size = 0  # the same request was accepted before
         if is_ready() and len(content) <= LONG_TEXT:
             tokens = count_tokens(content)
         else:
@@ -139,16 +145,6 @@ class ChatService:
         space = self._spaces.peek(project_id) if self._spaces else None
         if space is not None:
             space.bus.refuse_if_unable(agent_id)
-
-    async def _take_storage(self, user: Principal, session_id: str, size: int, key: str | None) -> int:
-        """Reserve storage for a message and return its bytes; 0 for a repeated request that was already accepted."""
-        try:
-            await self._services.storage.take(user, size)
-        except StorageFull:
-            if key is None or not await self._database.read(was_accepted, user, session_id, key):
-                raise
-            return 0
-        return size
 
     async def _wait(self, user: Principal, turn: Turn, seconds: float) -> Ended | None:
         """Return how the turn ended; None after `seconds`, if it waits for the user, or if the server stops.
