@@ -222,11 +222,7 @@ class EventParser:
 
     def finish(self) -> list[bytes]:
         """End the stream; return the data of an event that no empty line has closed."""
-        events: list[bytes] = []
-        self._take(self._rest.removesuffix(b"\r"), events)
-        self._take(b"", events)
-        self._rest = b""
-        return events
+        return self.feed(b"\n\n")
 
     def _take(self, line: bytes, events: list[bytes]) -> None:
         if len(line) > self._max_line_bytes:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import reduce
 
 from artel.brain import prices
 from artel.brain.brain import Brain, BudgetGuard, Completion, Message, Request, TokenSink, Usage
@@ -55,36 +56,38 @@ class RetryingBrain:
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
         """Return the model's answer; its usage, or that of the error, is the total of all attempts."""
-        attempts = _Attempts(request.model, stream)
+        usages: list[Usage] = []  # of all attempts
         try:
-            completion = await self._ask_each_model(request, attempts)
+            completion = await self._ask_each_model(request, stream, usages)
         except ModelError as failure:
-            failure.usage = attempts.spent
+            failure.usage = reduce(Usage.plus, usages, Usage(request.model))
             raise
-        return replace(completion, usage=attempts.spent) if attempts.spent != completion.usage else completion
+        return completion if len(usages) == 1 else replace(completion, usage=reduce(Usage.plus, usages))
 
     async def close(self) -> None:
         """Do nothing: the owner of the brains closes them."""
 
-    async def _ask_each_model(self, request: Request, attempts: "_Attempts") -> Completion:
-        if request.fallback_model is None or not _may_replace(request, request.fallback_model):
-            return await self._ask(request, attempts)
+    async def _ask_each_model(self, request: Request, stream: TokenSink | None, usages: list[Usage]) -> Completion:
+        fallback, is_unlimited = request.fallback_model, request.budget_guard is None
+        # With a budget, a model without a known price may only replace another one without a known price.
+        if fallback is None or not (is_unlimited or _has_price(fallback) or not _has_price(request.model)):
+            return await self._ask(request, stream, usages)
         sooner = request.deadline - _seconds_left(request) * (1 - SHARE_BEFORE_FALLBACK)
         try:
-            return await self._ask(replace(request, deadline=sooner), attempts)
+            return await self._ask(replace(request, deadline=sooner), stream, usages)
         except ModelError as error:
             if _seconds_left(request) <= 0:
                 raise
             failure = error
-            log.warning("model_replaced", model=request.model, by=request.fallback_model, error=failure.detail)
+            log.warning("model_replaced", model=request.model, by=fallback, error=failure.detail)
         try:
-            return await self._ask(replace(request, model=request.fallback_model), attempts)
+            return await self._ask(replace(request, model=fallback), stream, usages)
         except ContextTooLarge:  # the fallback was not called: report the error of the first model
             raise failure from None
 
-    async def _ask(self, request: Request, attempts: "_Attempts") -> Completion:
+    async def _ask(self, request: Request, stream: TokenSink | None, usages: list[Usage]) -> Completion:
         """Call one model; an invalid structured answer may be repaired once."""
-        completion = await self._complete_with_retries(request, attempts)
+        completion = await self._complete_with_retries(request, stream, usages)
         if request.response_format is None or completion.tool_calls:
             return completion
         if request.repair_invalid:
@@ -94,50 +97,34 @@ class RetryingBrain:
                 invalid = (Message("assistant", completion.content, part="note"),) if completion.content else ()
                 demand = Message("user", _REPAIR.format(problem=problem))
                 repair = replace(request, messages=(*request.messages, *invalid, demand))
-                completion = await self._complete_with_retries(repair, attempts)
+                completion = await self._complete_with_retries(repair, stream, usages)
         try:
             return await parsed_answer(completion, request.response_format)
         except SchemaMismatch as problem:
             name = request.response_format.name
             raise ModelAnswerInvalid(f"{request.model} sent an invalid {name}: {problem.location}.") from None
 
-    async def _complete_with_retries(self, request: Request, attempts: "_Attempts") -> Completion:
+    async def _complete_with_retries(
+        self, request: Request, stream: TokenSink | None, usages: list[Usage]
+    ) -> Completion:
         brain = self._choose(request.model)
         request = await fit_to_model(request)
         for retry in range(RETRIES + 1):
-            attempts.begin()
+            if usages and stream is not None:
+                stream.restart()  # discard what an earlier attempt has streamed
             try:
-                completion = await _complete_paid(brain, request, attempts.stream)
+                completion = await _complete_paid(brain, request, stream)
             except ModelError as failure:
-                attempts.add(failure.usage or Usage(request.model, calls=1))
+                usages.append(failure.usage or Usage(request.model, calls=1))
                 pause = max(BACKOFF.seconds(retry), failure.retry_after or 0)  # at least what the server demands
                 if not failure.transient or retry == RETRIES or pause >= _seconds_left(request):
                     raise
                 log.warning("model_retried", model=request.model, error=failure.detail, pause_seconds=pause)
                 await self._sleep(pause)
             else:
-                attempts.add(completion.usage)
+                usages.append(completion.usage)
                 return completion
         raise AssertionError("the last attempt returns or raises")
-
-
-class _Attempts:
-    """The attempts for one request, and their total usage."""
-
-    def __init__(self, model: str, stream: TokenSink | None) -> None:
-        self.stream = stream
-        self.spent = Usage(model)
-        self._begun = False
-
-    def begin(self) -> None:
-        """Begin an attempt; from the second on, discard what was streamed before."""
-        if self._begun and self.stream is not None:
-            self.stream.restart()
-        self._begun = True
-
-    def add(self, usage: Usage) -> None:
-        """Add the usage of an attempt."""
-        self.spent = self.spent.plus(usage) if self.spent.calls else usage
 
 
 async def _complete_paid(brain: Brain, request: Request, stream: TokenSink | None) -> Completion:
@@ -186,11 +173,5 @@ def _seconds_left(request: Request) -> float:
     return request.deadline - time.monotonic()
 
 
-def _may_replace(request: Request, model: str) -> bool:
-    """Return whether a fallback model may replace the model of the request.
-
-    With a budget, a model without a known price may only replace another one without a known price.
-    """
-    if request.budget_guard is None:
-        return True
-    return prices.cost(model, 0, 0) is not None or prices.cost(request.model, 0, 0) is None
+def _has_price(model: str) -> bool:
+    return prices.cost(model, 0, 0) is not None

@@ -119,7 +119,14 @@ def fit(request: Request, window: int | None, count: Counter) -> Request:
             break
         make_room(over)
     if fitting.tokens > room(least):
-        raise _too_large(request, fitting.tokens, window, least)
+        if window is not None and window - least <= (request.max_context_tokens or window):
+            limit = f"{request.model} takes {window:,} tokens, of which the answer needs at least {least}"
+        else:
+            limit = f"the limit is {request.max_context_tokens:,} tokens (setting max_context_tokens)"
+        raise ContextTooLarge(
+            f"The message, the agent's prompt and its tools have about {fitting.tokens:,} tokens, but {limit}. "
+            "Shorten the message, or choose a model with a larger window."
+        )
     most = request.max_tokens if window is None else min(request.max_tokens, window - fitting.tokens)
     return replace(request, messages=tuple(fitting.messages), max_tokens=most)
 
@@ -183,7 +190,19 @@ class _Fitting:
             if message.role != "tool" and not message.tool_calls:
                 continue
             before = self._sizes[index]
-            self._replace(index, _shortened(message, max(min_tokens, before - over), before, self._count))
+            tokens = max(min_tokens, before - over)
+            own = self._count(message.content)
+            if message.role == "tool":
+                text = _cut_json(message.content, max(0, tokens - (before - own)), own, self._count)
+                self._replace(index, replace(message, content=text))
+            else:
+                share = max(0, tokens - own) // len(message.tool_calls)
+                calls = tuple(_cut_call(call, share, self._count) for call in message.tool_calls)
+                self._replace(index, replace(message, tool_calls=calls))
+                excess = self._sizes[index] - tokens
+                if excess > 0 and message.content:
+                    text = _cut_text(message.content, own - excess, self._count)
+                    self._replace(index, replace(message, tool_calls=calls, content=text))
             over -= before - self._sizes[index]
 
     def _first(self, part: Part, start: int = 0) -> int | None:
@@ -195,21 +214,6 @@ class _Fitting:
 
     def _replace(self, index: int, message: Message) -> None:
         self.messages[index], self._sizes[index] = message, _message_tokens(message, self._count)
-
-
-def _shortened(message: Message, tokens: int, before: int, count: Counter) -> Message:
-    """Return a tool call or result, shortened to about so many tokens."""
-    if message.role == "tool":
-        own = count(message.content)
-        return replace(message, content=_cut_json(message.content, max(0, tokens - (before - own)), own, count))
-    calls = message.tool_calls
-    share = max(0, tokens - count(message.content)) // len(calls)
-    shorter = replace(message, tool_calls=tuple(_cut_call(call, share, count) for call in calls))
-    over = _message_tokens(shorter, count) - tokens
-    if over > 0 and message.content:
-        text = _cut_text(message.content, count(message.content) - over, count)
-        shorter = replace(shorter, content=text)
-    return shorter
 
 
 def _cut_json(text: str, tokens: int, of_tokens: int, count: Counter) -> str:
@@ -297,14 +301,3 @@ def _tool_text(tool: ToolSchema) -> str:
         described = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
         cached = _tool_texts[id(tool)] = tool, json.dumps(described)
     return cached[1]
-
-
-def _too_large(request: Request, tokens: int, window: int | None, least: int) -> ContextTooLarge:
-    if window is not None and window - least <= (request.max_context_tokens or window):
-        limit = f"{request.model} takes {window:,} tokens, of which the answer needs at least {least}"
-    else:
-        limit = f"the limit is {request.max_context_tokens:,} tokens (setting max_context_tokens)"
-    return ContextTooLarge(
-        f"The message, the agent's prompt and its tools have about {tokens:,} tokens, but {limit}. "
-        "Shorten the message, or choose a model with a larger window."
-    )

@@ -94,21 +94,14 @@ def _beginning(value: Any, room: int) -> tuple[Any, int]:
     if isinstance(value, str):
         return value[: max(room, 0)], room - len(value)
     room -= 1
-    if isinstance(value, dict):
-        fields = {}
-        for name, item in value.items():
+    if isinstance(value, dict | list):
+        shown = []
+        for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
             if room < 0:
                 break
-            fields[name], room = _beginning(item, room - len(name))
-        return fields, room
-    if isinstance(value, list):
-        items = []
-        for item in value:
-            if room < 0:
-                break
-            start, room = _beginning(item, room)
-            items.append(start)
-        return items, room
+            start, room = _beginning(item, room - len(name))
+            shown.append((name, start))
+        return dict(shown) if isinstance(value, dict) else [start for _, start in shown], room
     return value, room
 
 
