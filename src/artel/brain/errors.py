@@ -170,7 +170,20 @@ def explain(error: ServerError, model: str, variables: ServerVariables) -> Model
         )
         failure.unbilled = error.status in _UNBILLED
         return failure
-    return ModelRefused(_refusal(error, model, variables), parameter=error.refused_parameter)
+    status = error.status
+    texts: dict[int, str] = {
+        401: f"The server of {model} does not accept the key (401): check {variables.key}.",
+        403: f"The key may not use {model} (403): check {variables.key} and the agent's model.",
+        404: f"The server does not know the model {model} (404): check the agent's model and {variables}.",
+    }
+    if error.code == "context_length_exceeded" or _TOO_LONG.search(error.message):
+        text = f"The conversation is longer than {model} can take ({status})."
+    elif status < HTTPStatus.BAD_REQUEST:
+        text = f"The server of {model} redirects requests ({status}): check {variables}."
+    else:
+        names = "".join(f", {name}" for name in (error.code, error.parameter) if name)
+        text = texts.get(status, f"The server of {model} refused the request ({status}{names}).")
+    return ModelRefused(text, parameter=error.refused_parameter)
 
 
 def unreachable(model: str, variables: ServerVariables, *, connected: bool) -> ModelUnavailable:
@@ -192,23 +205,6 @@ def retry_after_of(headers: Mapping[str, str]) -> int | None:
     except ValueError:
         return None
     return max(0, math.ceil(moment.timestamp() - time.time()))
-
-
-def _refusal(error: ServerError, model: str, variables: ServerVariables) -> str:
-    status = error.status
-    if error.code == "context_length_exceeded" or _TOO_LONG.search(error.message):
-        return f"The conversation is longer than {model} can take ({status})."
-    match status:
-        case HTTPStatus.UNAUTHORIZED:
-            return f"The server of {model} does not accept the key (401): check {variables.key}."
-        case HTTPStatus.FORBIDDEN:
-            return f"The key may not use {model} (403): check {variables.key} and the agent's model."
-        case HTTPStatus.NOT_FOUND:
-            return f"The server does not know the model {model} (404): check the agent's model and {variables}."
-        case _ if status < HTTPStatus.BAD_REQUEST:
-            return f"The server of {model} redirects requests ({status}): check {variables}."
-    names = "".join(f", {name}" for name in (error.code, error.parameter) if name)
-    return f"The server of {model} refused the request ({status}{names})."
 
 
 def _name(value: Any) -> str:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from artel.tools.consent import Decision
-from artel.tools.tool import Tool, ToolResult, tool_schema
+from artel.tools.tool import Tool, ToolResult, argument, tool_schema
 
 MAX_ROLE_CHARACTERS = 64
 MAX_BRIEF_CHARACTERS = 8_000
@@ -87,7 +87,7 @@ class SpawnAgent(Tool):
                 "items": {"type": "string"},
                 "description": "Which of your tools it may use; all of them if left out. Not with `child`.",
             },
-            "child": {"type": "string", "description": "The name of an agent that you created before."},
+            "child": argument("string", "The name of an agent that you created before."),
         },
         ["role", "task_brief"],
     )

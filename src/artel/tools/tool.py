@@ -75,6 +75,11 @@ class Tool(ABC):
         """Carry out a call, whose arguments match the schema; raise NeedsApproval if the user must be asked first."""
 
 
+def argument(kind: str, description: str, **rules: Any) -> dict[str, Any]:
+    """Return the JSON schema of one argument; `kind` is its JSON type."""
+    return {"type": kind, **rules, "description": description}
+
+
 def tool_schema(
     name: str, description: str, properties: Mapping[str, Any], required: Sequence[str] | None = None
 ) -> ToolSchema:
