@@ -234,7 +234,7 @@ class LimitReached(ArtelError, kind=Kind.CONFLICT, code="limit_reached"):
 
 
 class OtherConnector(ArtelError, kind=Kind.CONFLICT, code="other_connector"):
-    """Another connector is connected for the project."""
+    """Another connector serves the project, or has taken over."""
 
 
 class TooManyConnectors(ArtelError, kind=Kind.TOO_MANY, code="too_many_connectors"):

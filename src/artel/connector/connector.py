@@ -14,7 +14,7 @@ from websockets.typing import Subprotocol
 
 from artel import __version__
 from artel.connector.calls import AT_ONCE, MAX_WAITING, Calls
-from artel.connector.errors import ConnectorRefused, OtherConnector
+from artel.connector.errors import ConnectorRefused
 from artel.connector.state_folder import parent_pid
 from artel.contract.connector import (
     CLOSE_OTHER_CONNECTOR,
@@ -30,7 +30,7 @@ from artel.contract.connector import (
     Welcome,
     request,
 )
-from artel.errors import NotAuthenticated, ProjectNotFound
+from artel.errors import NotAuthenticated, OtherConnector, ProjectNotFound
 from artel.retry import Backoff
 
 OPEN_SECONDS = 10.0

@@ -50,10 +50,6 @@ class AlreadyConnected(ArtelError, kind=Kind.CONFLICT, code="already_connected")
     """Another process on this machine serves the folder for the project."""
 
 
-class OtherConnector(ArtelError, kind=Kind.CONFLICT, code="other_connector"):
-    """Another connector serves the project, or has taken over from this one."""
-
-
 class ConnectorRefused(ArtelError, kind=Kind.FORBIDDEN, code="connector_refused"):
     """The server refused the connector, and a retry would not help."""
 

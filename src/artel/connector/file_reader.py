@@ -105,10 +105,8 @@ class FileReader:
             if newlines < to_skip:
                 to_skip, offset = to_skip - newlines, offset + len(chunk)
                 continue
-            newline_at = -1
-            for _ in range(to_skip):
-                newline_at = chunk.index(b"\n", newline_at + 1)
-            to_skip, offset = 0, offset + newline_at + 1
+            rest = chunk.split(b"\n", to_skip)[-1]
+            to_skip, offset = 0, offset + len(chunk) - len(rest)
         found = self._files.read(call.path, rule, offset=offset, most=PART_BYTES)
         whole_lines, newline, rest = found.data.rpartition(b"\n")
         data = whole_lines + newline or rest

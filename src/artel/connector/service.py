@@ -14,7 +14,7 @@ from artel.connector.calls import Calls
 from artel.connector.commands import Commands, NamedCommand
 from artel.connector.connector import Connector
 from artel.connector.decisions import EXPIRE_SECONDS, Decider, Mode, OpenQuestion, UserAnswer
-from artel.connector.errors import AlreadyConnected, Deadline, FolderUnsuitable, OtherConnector
+from artel.connector.errors import AlreadyConnected, Deadline, FolderUnsuitable
 from artel.connector.file_reader import FileReader
 from artel.connector.file_search import FileSearcher
 from artel.connector.file_writer import FileWriter
@@ -34,6 +34,7 @@ from artel.contract.connector import (
     Decided,
     Hello,
 )
+from artel.errors import OtherConnector
 from artel.paths.beneath import Beneath
 from artel.paths.errors import PathError
 

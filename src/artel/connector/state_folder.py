@@ -108,12 +108,10 @@ class StateFolder:
     def signal_holder_to_leave(self) -> bool:
         """Signal the connector that holds this state to end; return whether the signal was sent."""
         pid, _ = self._holder()
-        try:
+        with suppress(OSError):  # it has just ended, or belongs to another user
             if pid:
                 os.kill(pid, LEAVE_SIGNAL)
                 return True
-        except OSError:  # it has just ended, or belongs to another user
-            pass
         return False
 
     def _holder(self) -> tuple[int | None, int | None]:
