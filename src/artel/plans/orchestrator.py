@@ -75,6 +75,7 @@ class _OrchestratedTurn:
         self._planner_model = planner_model
         messages = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in context.messages]
         self._history = before(messages, context.workflow.request)
+        self._spending = Spending.resume(turn, context.workflow, planner_model)
         self._began = time.monotonic()
         self._statistics: Mapping[str, AgentStatistics] | None = None
         self._paid: list[int] = []  # micros of each call of the planner, if the project has a budget
@@ -125,9 +126,8 @@ class _OrchestratedTurn:
         # Other agents may be busy the next time.
         is_cacheable = plan.planned_by == "model" and not feedback and graph is plan.graph
         key = planner_input.key if is_cacheable else None
-        spending = Spending.resume(self._turn, self._workflow, self._planner_model)
-        spending.add(plan.usage)
-        self._turn = spending.store_in(self._turn)
+        self._spending.add(plan.usage)
+        self._turn = self._spending.store_in(self._turn)
         return await self._propose(await self._priced(replace(plan, graph=graph), key, is_revision=bool(feedback)))
 
     async def _planner_input(self, feedback: str) -> PlannerInput:
@@ -281,16 +281,15 @@ class _OrchestratedTurn:
         return await self._end(TurnStatus.FAILED, exceeded.detail, exceeded.code)
 
     async def _end(self, status: TurnStatus, text: str, code: str) -> Ended | None:
-        spending = Spending.resume(self._turn, self._workflow, self._planner_model)
         outcome = TurnOutcome(
             status,
             uuid7(),
             text,
             count_tokens(text),
-            chat.Usage.of(spending.usage) if spending.usage.calls else None,
+            chat.Usage.of(self._spending.usage) if self._spending.usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
-            shares=spending.shares,
+            shares=self._spending.shares,
         )
         return await store_end(self._space, self._turn, outcome)
 
