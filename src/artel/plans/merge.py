@@ -54,8 +54,7 @@ async def merged(
         return plain(tasks), Usage(model)
     if not completion.content.strip():
         return plain(tasks), completion.usage
-    missing = [task for task in tasks if task.status is not TaskStatus.COMPLETED]
-    return completion.content + _missing(missing), completion.usage
+    return completion.content + _missing(tasks), completion.usage
 
 
 def _results(tasks: Sequence[WorkflowTask], request: str, models: Sequence[str]) -> str:
@@ -83,11 +82,10 @@ def _results(tasks: Sequence[WorkflowTask], request: str, models: Sequence[str])
 def plain(tasks: Sequence[WorkflowTask]) -> str:
     """Return the unmerged results, each under the description of its task, and the list of tasks not done."""
     done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
-    missing = [task for task in tasks if task.status is not TaskStatus.COMPLETED]
-    if len(done) == 1 and not missing:
+    if len(done) == len(tasks) == 1:
         return done[0].result or ""
     parts = [f"**{one_line(task.description, LINE_CHARACTERS)}** ({task.agent})\n\n{task.result}" for task in done]
-    return "\n\n".join(parts) + _missing(missing)
+    return "\n\n".join(parts) + _missing(tasks)
 
 
 def why_nothing(tasks: Sequence[WorkflowTask]) -> str:
@@ -97,11 +95,10 @@ def why_nothing(tasks: Sequence[WorkflowTask]) -> str:
     return reasons or "None of the tasks was done."
 
 
-def _missing(missing: Sequence[WorkflowTask]) -> str:
-    if not missing:
-        return ""
+def _missing(tasks: Sequence[WorkflowTask]) -> str:
+    missing = [task for task in tasks if task.status is not TaskStatus.COMPLETED]
     lines = [f"- {one_line(task.description, LINE_CHARACTERS)} ({task.agent}): {_why(task)}" for task in missing]
-    return "\n\nNot done:\n" + "\n".join(lines)
+    return "\n\nNot done:\n" + "\n".join(lines) if lines else ""
 
 
 def _why(task: WorkflowTask) -> str:
