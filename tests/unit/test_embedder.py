@@ -221,7 +221,7 @@ async def test_query_does_not_wait_for_a_batch(embedder: MiniLmEmbedder, monkeyp
 
 
 async def test_single_texts_are_cached(embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedder._cache = embedders._VectorCache(2)
+    monkeypatch.setattr(embedders, "CACHED_TEXTS", 2)
     lengths: list[int] = []
     real = embedder._tokens
 

@@ -168,10 +168,10 @@ class MemoryRepository(TenantRepository):
 
     def stats(self, project_id: int, agent_id: int) -> MemoryStats:
         """Return statistics of the agent's memory, with at most MAX_TYPES types."""
-        of_agent = _of_agent(project_id, agent_id)
-        at = memories.c.created_at
-        count, indexed, oldest, newest = self.connection.execute(
-            self._select(func.count(), func.count(memories.c.indexed_at), func.min(at), func.max(at)).where(*of_agent)
+        of_agent, at = _of_agent(project_id, agent_id), memories.c.created_at
+        counts = func.count(), func.count().filter(memories.c.success), func.count(memories.c.indexed_at)
+        count, succeeded, indexed, oldest, newest = self.connection.execute(
+            self._select(*counts, func.min(at), func.max(at)).where(*of_agent)
         ).one()
         by_type = self.connection.execute(
             self._select(memories.c.type, func.count())
@@ -180,7 +180,6 @@ class MemoryRepository(TenantRepository):
             .order_by(func.count().desc(), memories.c.type)
             .limit(MAX_TYPES)
         )
-        succeeded = self._count(*of_agent, memories.c.success)
         return MemoryStats(count, succeeded, count - indexed, oldest, newest, {row[0]: row[1] for row in by_type})
 
     def archive(self, project_id: int, agent_id: int, archive_id: str) -> int:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from artel.bus.bus import (
-    DEFAULT_TTL_SECONDS,
+    Bus,
     BusClosed,
     Delivery,
     Handler,
@@ -27,7 +27,7 @@ REPLIES_AT_ONCE = 100
 log = get_logger(__name__)
 
 
-class BaseBus(ABC):
+class BaseBus(Bus, ABC):
     """A bus whose requests wait by correlation id; all replies arrive in one queue."""
 
     def __init__(self, name: str) -> None:
@@ -38,18 +38,6 @@ class BaseBus(ABC):
         self._waiting: dict[str, asyncio.Future[Envelope]] = {}
         self._address = reply_queue(uuid7())
         self._reply_receiver = Receiver(self._address, self._resolve, at_once=REPLIES_AT_ONCE, refuse=self._fail)
-
-    @abstractmethod
-    async def publish(
-        self,
-        key: str,
-        envelope: Envelope,
-        *,
-        ttl_seconds: float = DEFAULT_TTL_SECONDS,
-        reply_to: str | None = None,
-        correlation_id: str | None = None,
-    ) -> bool:
-        """Send a message; return whether any queue received it."""
 
     @abstractmethod
     async def _send_to_queue(self, queue: str, envelope: Envelope, correlation_id: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Connections to RabbitMQ that reconnect by themselves, and consumers that resume with them."""
+"""Connections to RabbitMQ that reconnect by themselves, with consumers and a publisher that resume with them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -6,12 +6,14 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from aio_pika import Connection
+import aiormq
+from aio_pika import Connection, Message
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
-from aio_pika.exceptions import CONNECTION_EXCEPTIONS
+from aio_pika.exceptions import CONNECTION_EXCEPTIONS, DeliveryError
 from yarl import URL
 
-from artel.bus.bus import BusClosed, BusUnavailable
+from artel.bus.bus import BusClosed, BusUnavailable, QueueFull
+from artel.bus.declarations import declare_exchanges
 from artel.errors import ArtelError, ConfigurationInvalid
 from artel.logs import get_logger
 from artel.retry import Backoff, retry
@@ -137,27 +139,30 @@ class Link:
             self._connect()
 
     async def _connect_until_up(self) -> None:
-        attempt = 0
-        while True:
+        attempts = 0
+
+        async def connect() -> Connection:
+            nonlocal attempts
+            attempts += 1
             await self._close()  # the lost connection, or the one of the last attempt
             connection = self._connection = Connection(self._url)
             connection.close_callbacks.add(partial(self._lost, connection))
-            try:
-                async with translate_connection_errors(), asyncio.timeout(CONNECT_SECONDS):
-                    await connection.connect()
-                break
-            except (BrokerConnectionLost, TimeoutError) as problem:
-                described = str(problem) or "no answer"
-                if described != self._problem:  # log each problem once, however long it lasts
-                    self._problem = described
-                    log.warning("bus_not_reached", connection=self._name, problem=self._problem)
-            except Exception:  # nothing awaits this task, so it must not die
-                log.exception("bus_connecting_failed", connection=self._name)
-            await asyncio.sleep(RECONNECT_BACKOFF.seconds(attempt))
-            attempt += 1
+            async with translate_connection_errors(), asyncio.timeout(CONNECT_SECONDS):
+                await connection.connect()
+            return connection
+
+        def note(problem: Exception) -> None:
+            if not isinstance(problem, BrokerConnectionLost | TimeoutError):
+                log.error("bus_connecting_failed", connection=self._name, exc_info=problem)
+            elif (described := str(problem) or "no answer") != self._problem:  # once, however long it lasts
+                self._problem = described
+                log.warning("bus_not_reached", connection=self._name, problem=described)
+
+        # Any failure is retried: nothing awaits this task, so it must not die.
+        connection = await retry(connect, Exception, RECONNECT_BACKOFF, note)
         self._problem = ""
         self.up.set()
-        log.info("bus_connected", connection=self._name, attempts=attempt + 1)
+        log.info("bus_connected", connection=self._name, attempts=attempts)
         if connection.transport and connection.transport.connection.is_closed:  # lost before we looked
             self._lost(connection, None, None)
 
@@ -228,18 +233,66 @@ class Feed:
             self._restoring = asyncio.create_task(self._restore(channel), name=f"bus-{self._name}-restores")
 
     async def _restore(self, lost: AbstractChannel) -> None:
-        await ignore_loss(lost.close())
-        attempt = 0
-        while True:
+        attempts = 0
+
+        async def reopen() -> None:
+            nonlocal attempts
+            attempts += 1
             await self._link.up.wait()
-            try:
-                async with asyncio.timeout(STEP_SECONDS):
-                    await self.open()
-                break
-            except (BrokerConnectionLost, TimeoutError, ArtelError) as problem:
+            async with asyncio.timeout(STEP_SECONDS):
+                await self.open()
+
+        def note(problem: Exception) -> None:
+            if isinstance(problem, BrokerConnectionLost | TimeoutError | ArtelError):
                 log.warning("bus_queue_not_restored", queue=self._name, problem=repr(problem))
-            except Exception:  # nothing awaits this task, so it must not die
-                log.exception("bus_queue_not_restored", queue=self._name)
-            await asyncio.sleep(RECONNECT_BACKOFF.seconds(attempt))
-            attempt += 1
-        log.info("bus_queue_restored", queue=self._name, attempts=attempt + 1)
+            else:
+                log.error("bus_queue_not_restored", queue=self._name, exc_info=problem)
+
+        await ignore_loss(lost.close())
+        await retry(reopen, Exception, RECONNECT_BACKOFF, note)  # any failure: nothing awaits this task
+        log.info("bus_queue_restored", queue=self._name, attempts=attempts)
+
+
+class Publisher:
+    """One channel with confirms, reopened when it is lost; messages are confirmed concurrently."""
+
+    def __init__(self, link: Link, deadline_seconds: float) -> None:
+        self._link = link
+        self._deadline_seconds = deadline_seconds
+        self._channel: AbstractChannel | None = None
+        self._opening = asyncio.Lock()
+
+    async def send(self, exchange: str, key: str, message: Message) -> bool:
+        """Send until the broker confirms, again after a lost connection; return whether a queue received it."""
+
+        async def send_once() -> bool:
+            channel = await self.open()
+            async with translate_connection_errors():
+                target = await channel.get_exchange(exchange, ensure=False) if exchange else channel.default_exchange
+                try:
+                    confirmed = await target.publish(message, key, mandatory=True)
+                except DeliveryError:
+                    raise QueueFull(f"A queue for {key} is full. Try again in a moment.", retry_after=1) from None
+            return isinstance(confirmed, aiormq.spec.Basic.Ack)  # else it is the returned, unroutable message
+
+        return await retry_until_deadline(send_once, self._deadline_seconds)
+
+    async def open(self) -> AbstractChannel:
+        """Return the channel; open it and declare the exchanges if it is missing or lost."""
+        async with self._opening:
+            if self._channel is None or self._channel.is_closed:
+                await self.close()
+                channel = await self._link.channel(confirms=True)
+                try:
+                    async with translate_connection_errors():
+                        await declare_exchanges(channel)
+                except BaseException:
+                    await ignore_loss(channel.close())
+                    raise
+                self._channel = channel
+            return self._channel
+
+    async def close(self) -> None:
+        """Close the channel."""
+        if self._channel:
+            await ignore_loss(self._channel.close())

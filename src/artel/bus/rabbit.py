@@ -1,13 +1,15 @@
 """The bus on RabbitMQ."""
 
 import asyncio
+import json
+from dataclasses import replace
 from functools import partial
 from typing import Self
 
-import aiormq
 from aio_pika import DeliveryMode, Message
-from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
-from aio_pika.exceptions import DeliveryError
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
+from aio_pika.exceptions import ChannelPreconditionFailed
+from aiormq.exceptions import ChannelLockedResource
 
 from artel.bus.base import REPLIES_AT_ONCE, BaseBus
 from artel.bus.bus import (
@@ -17,68 +19,170 @@ from artel.bus.bus import (
     Handler,
     Hint,
     NameTaken,
-    QueueFull,
+    QueueMismatch,
     QueueSpec,
     Reason,
+    Subscription,
 )
-from artel.bus.declarations import declare_dead_letter_log, declare_exchanges, declare_reply_queue
-from artel.bus.link import Feed, Link, ignore_loss, retry_until_deadline, translate_connection_errors
-from artel.bus.rabbit_hints import RabbitHints
-from artel.bus.rabbit_subscription import RabbitSubscription, received, settle
-from artel.bus.topology import DEAD_LETTER_QUEUE, MAIN_EXCHANGE, check_key
+from artel.bus.declarations import (
+    declare_dead_letter_log,
+    declare_hint_queue,
+    declare_reply_queue,
+    declare_work_queue,
+)
+from artel.bus.hints import HintDispatcher, PendingHints
+from artel.bus.link import (
+    STEP_SECONDS,
+    BrokerConnectionLost,
+    Feed,
+    Link,
+    Publisher,
+    ignore_loss,
+    retry_until_deadline,
+    translate_connection_errors,
+)
+from artel.bus.receiver import Received, Receiver, Settlement
+from artel.bus.topology import DEAD_LETTER_QUEUE, HINT_EXCHANGE, MAIN_EXCHANGE, check_key, lock_queue
 from artel.contract.envelope import Envelope, InvalidMessage
+from artel.errors import ArtelError
+from artel.ids import uuid7
 from artel.logs import get_logger
 
 DEADLINE_SECONDS = 10.0
 SHORTEST_TTL_SECONDS = 0.001
 LONGEST_TTL_SECONDS = 30 * 24 * 3600.0  # the broker refuses much longer ones
+SEND_HINTS_SECONDS = 2.0
+HINT_TTL_SECONDS = 10.0
 
 log = get_logger(__name__)
 
 
-class Publisher:
-    """One channel with confirms, reopened when it is lost; messages are confirmed concurrently."""
+def _received(message: AbstractIncomingMessage) -> Received:
+    """Convert a RabbitMQ message to the common form."""
+    returned = message.headers.get("x-delivery-count", 0)
+    return Received(
+        message.body,
+        message.routing_key or "",
+        message.reply_to,
+        message.correlation_id,
+        attempt=1 + (returned if isinstance(returned, int) else 0),
+    )
 
-    def __init__(self, link: Link, deadline_seconds: float) -> None:
-        self._link = link
-        self._deadline_seconds = deadline_seconds
+
+async def _settle(message: AbstractIncomingMessage, settlement: Settlement) -> None:
+    """Acknowledge, requeue or reject a message; if that fails, the broker redelivers it."""
+    try:
+        async with translate_connection_errors(), asyncio.timeout(STEP_SECONDS):
+            match settlement:
+                case Settlement.DONE:
+                    await message.ack()
+                case Settlement.AGAIN:
+                    await message.nack(requeue=True)
+                case Settlement.DEAD:
+                    await message.reject(requeue=False)
+    except (BrokerConnectionLost, TimeoutError) as problem:
+        log.warning("message_not_settled", key=message.routing_key, outcome=settlement.name, problem=repr(problem))
+
+
+class RabbitSubscription:
+    """Consumes one queue; an exclusive name is held by a lock queue that the broker deletes with the connection."""
+
+    def __init__(self, link: Link, spec: QueueSpec, receiver: Receiver, registry: set[Subscription]) -> None:
+        self.spec = spec
+        self.feed = Feed(link, spec.name, self._declare, self._receive, prefetch=receiver.at_once)
+        self._receiver = receiver
+        self._registry = registry
+        self._has_lock = spec.durable and spec.exclusive  # quorum queues have no exclusive consumers
+
+    async def cancel(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
+        try:
+            await self.feed.stop()
+            await self._receiver.finish(grace_seconds)
+            if self._has_lock:
+                await self.feed.delete_queue(lock_queue(self.spec.name))
+            elif not self.spec.durable:
+                await self.feed.delete_queue(self.spec.name)
+        finally:
+            await self.feed.close()
+            self._registry.discard(self)
+
+    async def _declare(self, channel: AbstractChannel) -> AbstractQueue:
+        try:
+            queue = await declare_work_queue(channel, self.spec)
+            if self._has_lock:  # last, so that nothing can fail while the lock is held
+                await channel.declare_queue(lock_queue(self.spec.name), exclusive=True)
+        except ChannelLockedResource as refused:
+            raise NameTaken(f"The name {self.spec.name} is taken.") from refused
+        except ChannelPreconditionFailed as refused:
+            raise QueueMismatch(f"The queue {self.spec.name} exists with other properties: {refused}") from refused
+        return queue
+
+    async def _receive(self, message: AbstractIncomingMessage) -> None:
+        self._receiver.start(self._handle(message))
+
+    async def _handle(self, message: AbstractIncomingMessage) -> None:
+        settlement = await self._receiver.handle(_received(message))
+        if not self.spec.durable:  # retry in this process, since classic queues don't count deliveries
+            attempt = 1
+            while settlement is Settlement.AGAIN and attempt < self.spec.max_deliveries:
+                attempt += 1
+                settlement = await self._receiver.handle(replace(_received(message), attempt=attempt))
+            if settlement is Settlement.AGAIN:
+                settlement = Settlement.DEAD
+        await _settle(message, settlement)
+
+
+class RabbitHints:
+    """Sends the hints of this process to the others, unconfirmed, and dispatches theirs here."""
+
+    def __init__(self, reading: Link, writing: Link, dispatcher: HintDispatcher) -> None:
+        self._link = writing
+        self._dispatcher = dispatcher
+        self._sender = uuid7()
+        self.feed = Feed(reading, "hints", declare_hint_queue, self._receive, no_ack=True)
+        self._pending = PendingHints()
+        self._sending: asyncio.Task[None] | None = None
         self._channel: AbstractChannel | None = None
-        self._opening = asyncio.Lock()
 
-    async def send(self, exchange: str, key: str, message: Message) -> bool:
-        """Send until the broker confirms, again after a lost connection; return whether a queue received it."""
-
-        async def send_once() -> bool:
-            channel = await self.open()
-            async with translate_connection_errors():
-                target = await channel.get_exchange(exchange, ensure=False) if exchange else channel.default_exchange
-                try:
-                    confirmed = await target.publish(message, key, mandatory=True)
-                except DeliveryError:
-                    raise QueueFull(f"A queue for {key} is full. Try again in a moment.", retry_after=1) from None
-            return isinstance(confirmed, aiormq.spec.Basic.Ack)  # else it is the returned, unroutable message
-
-        return await retry_until_deadline(send_once, self._deadline_seconds)
-
-    async def open(self) -> AbstractChannel:
-        """Return the channel; open it and declare the exchanges if it is missing or lost."""
-        async with self._opening:
-            if self._channel is None or self._channel.is_closed:
-                await self.close()
-                channel = await self._link.channel(confirms=True)
-                try:
-                    async with translate_connection_errors():
-                        await declare_exchanges(channel)
-                except BaseException:
-                    await ignore_loss(channel.close())
-                    raise
-                self._channel = channel
-            return self._channel
+    def send(self, hint: Hint) -> None:
+        """Dispatch a hint in this process, and send it to the others if the broker can be reached."""
+        self._dispatcher.dispatch(hint)
+        if self._link.connected:
+            self._pending.add(hint)
+            if self._sending is None or self._sending.done():
+                self._sending = asyncio.create_task(self._send_pending(), name="bus-hints-send")
 
     async def close(self) -> None:
-        """Close the channel."""
+        """Stop sending and receiving."""
+        if self._sending:
+            self._sending.cancel()
+            await asyncio.wait([self._sending])
         if self._channel:
             await ignore_loss(self._channel.close())
+        await self.feed.close()
+
+    async def _send_pending(self) -> None:
+        while hints := self._pending.take():
+            try:
+                async with asyncio.timeout(SEND_HINTS_SECONDS), translate_connection_errors():
+                    for hint in hints:
+                        if self._channel is None or self._channel.is_closed:
+                            self._channel = await self._link.channel()
+                        body = json.dumps({"kind": hint.kind, "key": hint.key}).encode()
+                        message = Message(body, app_id=self._sender, expiration=HINT_TTL_SECONDS)
+                        exchange = await self._channel.get_exchange(HINT_EXCHANGE, ensure=False)
+                        await exchange.publish(message, "", mandatory=False)
+            except (BrokerConnectionLost, TimeoutError, ArtelError) as problem:
+                log.info("hints_dropped", count=len(hints), problem=repr(problem))
+
+    async def _receive(self, message: AbstractIncomingMessage) -> None:
+        if message.app_id == self._sender:
+            return  # already dispatched by send()
+        try:
+            fields = json.loads(message.body)
+            self._dispatcher.dispatch(Hint(kind=str(fields["kind"]), key=str(fields["key"])))
+        except (ValueError, KeyError, TypeError) as problem:
+            log.info("hint_not_understood", problem=str(problem))
 
 
 class RabbitBus(BaseBus):
@@ -176,7 +280,7 @@ class RabbitBus(BaseBus):
         await asyncio.gather(self._reading.close(), self._writing.close())
 
     async def _take_reply(self, message: AbstractIncomingMessage) -> None:
-        await settle(message, await self._reply_receiver.handle(received(message)))
+        await _settle(message, await self._reply_receiver.handle(_received(message)))
 
     async def _send_to_queue(self, queue: str, envelope: Envelope, correlation_id: str | None) -> bool:
         return await self._publisher.send("", queue, _message(envelope, DEFAULT_TTL_SECONDS, correlation_id))

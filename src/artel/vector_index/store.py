@@ -1,10 +1,10 @@
 """The Protocol of a memory index, its data types, and the names of collections."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from artel.errors import ArtelError, ConfigurationInvalid, Kind
 
@@ -15,19 +15,11 @@ _AGENT_COLLECTION = re.compile(r"user(\d+)_project(\d+)_([a-z][a-z0-9_-]{0,62})_
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
+Vector: TypeAlias = Collection[float]  # an embedding: a numpy array or another sequence of numbers
+
 
 class MemoryUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="memory_unavailable"):
     """The memory index is down or overloaded; everything else works without it."""
-
-
-class Vector(Protocol):
-    """An embedding: a numpy array or another sequence of numbers."""
-
-    def __len__(self) -> int:
-        """Return the number of dimensions."""
-
-    def __iter__(self) -> Iterator[float]:
-        """Iterate over the numbers."""
 
 
 @dataclass(frozen=True, slots=True)
