@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from artel.brain.brain import ToolCall, ToolSchema
 from artel.contract.project_settings import PolicySettings, ToolRule
 from artel.tools.consent import Consent, Decision, NeedsApproval
-from artel.tools.policy import Forbidden, Level, Policy, RateLimit, ToolCalls, arguments_hash
+from artel.tools.policy import Level, NotCalled, Policy, RateLimit, ToolCalls, arguments_hash
 from artel.tools.tool import Tool, ToolResult
 from artel.tools.toolbox import AuditRecord, Toolbox, without_contents
 
@@ -54,7 +54,7 @@ def test_rate_limit_holds_in_every_minute(gaps: list[float]) -> None:
         now += gap
         try:
             rate_limit.take()
-        except Forbidden:
+        except NotCalled:
             assert len([at for at in made if at > now - 60]) == 10
         else:
             made.append(now)
@@ -67,7 +67,7 @@ def test_sixty_calls_a_minute_are_allowed_by_default() -> None:
     rate_limit = RateLimit(now=lambda: now)
     for _ in range(60):
         rate_limit.take()
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotCalled):
         rate_limit.take()
     now = 60.1
     rate_limit.take()
@@ -82,7 +82,7 @@ def test_rate_limit_is_per_user_and_project_and_idle_projects_are_dropped(monkey
     first.take()
     for key in ((1, 2), (2, 1)):
         RateLimit(1, lambda: now, calls, key).take()
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotCalled):
         RateLimit(1, lambda: now, calls, (1, 1)).take()
     now = 61.0
     first.take()
@@ -90,7 +90,7 @@ def test_rate_limit_is_per_user_and_project_and_idle_projects_are_dropped(monkey
     RateLimit(1, lambda: now, calls, (3, 3)).take()
 
     assert set(calls) == {(1, 1), (3, 3)}
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotCalled):
         first.take()
 
 
@@ -179,7 +179,7 @@ async def test_refused_calls_are_recorded() -> None:
 def test_invalid_settings_allow_nothing(settings: dict[str, Any]) -> None:
     policy = Policy(PolicySettings.of(settings))
 
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotCalled):
         policy.check("anything", Level.SAFE, {})
 
 
@@ -189,7 +189,7 @@ def test_rule_for_all_tools_is_merged_with_the_rule_of_a_tool() -> None:
 
     assert policy.requires_approval("tool", Level.SAFE)
     for path in ("a/x", "b/x"):
-        with pytest.raises(Forbidden):
+        with pytest.raises(NotCalled):
             policy.check("tool", Level.MODERATE, {"path": path})
 
 
@@ -204,7 +204,7 @@ def test_path_rules_apply_to_listings_and_search_results() -> None:
     }
     limited = Policy(PolicySettings(tools={"t": ToolRule(allowed_paths=["src/**"])}))
     assert limited.filtered("t", {"files": [{"path": "src/a"}, {"path": "b"}]}) == {"files": [{"path": "src/a"}]}
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotCalled):
         limited.check(
             "t", Level.MODERATE, {"query": "x"}, ("query", "path")
         )  # without a path the whole folder is searched
@@ -265,5 +265,5 @@ def test_denied_paths_of_a_tool_and_of_all_tools_are_joined_and_each_bounded() -
 
     assert shown == {"files": [{"path": "b"}]}
     too_many = Policy(PolicySettings.of({"tools": {"*": {"denied_paths": [*globs, "x"]}}}))
-    with pytest.raises(Forbidden, match=r"settings\.tools\.\*\.denied_paths: .* at most 100 items.* Correct"):
+    with pytest.raises(NotCalled, match=r"settings\.tools\.\*\.denied_paths: .* at most 100 items.* Correct"):
         too_many.check("tool_stat", Level.SAFE, {})

@@ -31,8 +31,8 @@ class Level(StrEnum):
     CRITICAL = "critical"
 
 
-class Forbidden(Exception):
-    """The policy does not allow a call; the message is for the model."""
+class NotCalled(Exception):
+    """A call is refused before it reaches the tool; the message is for the model."""
 
 
 # When tools were called in the last minute, by user and project.
@@ -58,7 +58,7 @@ class RateLimit:
         self._key = key
 
     def take(self) -> None:
-        """Count one call; raise Forbidden if there were too many in the last minute."""
+        """Count one call; raise NotCalled if there were too many in the last minute."""
         now = self._now()
         if self._key not in self._all and len(self._all) >= MAX_PROJECTS:  # drop idle projects, to bound memory
             for key in [key for key, calls in self._all.items() if not calls or calls[-1] <= now - 60]:
@@ -68,7 +68,7 @@ class RateLimit:
             calls.popleft()
         if len(calls) >= self._per_minute:
             wait = calls[0] + 60 - now
-            raise Forbidden(f"{self._per_minute} tool calls were made in the last minute. Wait {wait:.0f} seconds.")
+            raise NotCalled(f"{self._per_minute} tool calls were made in the last minute. Wait {wait:.0f} seconds.")
         calls.append(now)
 
 
@@ -80,15 +80,15 @@ class Policy:
     rate_limit: RateLimit = field(default_factory=RateLimit)
 
     def check(self, tool: str, level: Level, arguments: Mapping[str, Any], parameters: Collection[str] = ()) -> None:
-        """Raise Forbidden if the call is not allowed; `parameters` are the names of the tool's parameters."""
+        """Raise NotCalled if the call is not allowed; `parameters` are the names of the tool's parameters."""
         rule = self._rule(tool)
         if not self.enabled(tool):
-            raise Forbidden(self.settings.problem or f"{tool} is switched off in this project.")
+            raise NotCalled(self.settings.problem or f"{tool} is switched off in this project.")
         if level is not Level.SAFE:
             path = arguments.get("path", "." if rule.allowed_paths and "path" in parameters else None)
             denial = _denial(path, rule, secrets=True) if isinstance(path, str) else None
             if denial is not None:
-                raise Forbidden(f"{tool} was not called: {denial}")
+                raise NotCalled(f"{tool} was not called: {denial}")
         self.rate_limit.take()
 
     def enabled(self, tool: str) -> bool:

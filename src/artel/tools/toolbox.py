@@ -16,7 +16,7 @@ from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.text import is_encodable
 from artel.tools.consent import Consent, Decision, NeedsApproval, Question
-from artel.tools.policy import Forbidden, Level, Policy, Risk, arguments_hash, has_many_entries
+from artel.tools.policy import Level, NotCalled, Policy, Risk, arguments_hash, has_many_entries
 from artel.tools.tool import Tool, ToolResult
 
 SHOWN_CHARACTERS = 500
@@ -50,10 +50,6 @@ class Audit(Protocol):
 
 class ArgumentsInvalid(ValueError):
     """The arguments are not a JSON object, or do not match the tool's schema."""
-
-
-class NotCalled(Exception):
-    """The tool was not called; the message is for the model."""
 
 
 @dataclass(slots=True)
@@ -107,7 +103,7 @@ class Toolbox:
         except NeedsApproval:
             await self._record(call.name, attempt, "asked")
             raise
-        except (NotCalled, Forbidden) as problem:
+        except NotCalled as problem:
             result, status = ToolResult.failure(str(problem)), "refused"
         except ArtelError as problem:
             result = ToolResult.failure(problem.detail)

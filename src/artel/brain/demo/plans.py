@@ -77,7 +77,7 @@ def structured_answer(schema: Schema, messages: tuple[Message, ...]) -> dict[str
 
 
 @dataclass(frozen=True, slots=True)
-class _Agent:
+class _AgentRole:
     name: str
     role: str
     tools: frozenset[str] = frozenset()
@@ -86,7 +86,7 @@ class _Agent:
 def plan(text: str, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     """Return the tasks for a request, assigned to the agents in the planner's prompt."""
     prompts = [message.content for message in messages if message.role == "system"]
-    agents = _agents(prompts) or [_Agent("agent_coder", "developer")]
+    agents = _agents(prompts) or [_AgentRole("agent_coder", "developer")]
     has_folder = not any(NO_FOLDER in prompt for prompt in prompts)
     if has_folder and asks_for_review(text):
         return [
@@ -168,7 +168,7 @@ def _rank(kind: str) -> int:
     return list(_KINDS).index(kind)
 
 
-def _best(agents: list[_Agent], kind: str, text: str) -> str:
+def _best(agents: list[_AgentRole], kind: str, text: str) -> str:
     """Return the agent that the text names, else one with the requested tool and a matching role."""
     lowered = text.lower()
     named = (agent.name for agent in agents if agent.name.removeprefix("agent_") in lowered.split())
@@ -178,11 +178,11 @@ def _best(agents: list[_Agent], kind: str, text: str) -> str:
     return next(named, None) or next(of_kind, None) or agents[0].name
 
 
-def _agents(prompts: list[str]) -> list[_Agent]:
+def _agents(prompts: list[str]) -> list[_AgentRole]:
     """Return the agents of the planner's prompt, which lists one JSON object per line."""
     lines = [line for prompt in prompts for line in prompt.splitlines() if line.startswith('{"name": "')]
     return [
-        _Agent(agent["name"], f"{agent['name']} {agent.get('role', '')}", frozenset(agent.get("tools") or ()))
+        _AgentRole(agent["name"], f"{agent['name']} {agent.get('role', '')}", frozenset(agent.get("tools") or ()))
         for agent in map(read_json, lines)
         if agent is not None
     ]
