@@ -6,33 +6,9 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from artel.auth import throttle
-from artel.auth.accounts import (
-    Account,
-    account_by_email,
-    account_by_id,
-    account_by_subject,
-    create_account,
-    create_external_account,
-    has_accounts,
-    lock_account,
-    normal_email,
-    set_password_hash,
-)
-from artel.auth.logins import (
-    PASSWORD,
-    Device,
-    Proof,
-    begin_login,
-    has_signed_in_from,
-    record_use,
-    refuse_older_token,
-    refuse_to_replace,
-    revoke_login,
-    revoke_other_logins,
-    sign_in_by_code,
-    signed_in_account,
-)
+from artel.auth import accounts, logins, throttle
+from artel.auth.accounts import Account
+from artel.auth.logins import PASSWORD, Device, Proof
 from artel.auth.passwords import Passwords, needs_rehash
 from artel.auth.principal import Principal
 from artel.auth.tokens import ExternalSubject, LocalSubject, Tokens
@@ -96,7 +72,7 @@ class Login:
     async def is_registration_open(self) -> bool:
         """Return whether a new user can register."""
         is_open = self._registration_open
-        return not await self._database.read(has_accounts) if is_open is None else is_open
+        return not await self._database.read(accounts.has_accounts) if is_open is None else is_open
 
     async def register(self, email: str, password: str, address: str, device: Device) -> SignedIn:
         """Create an account, or raise RegistrationClosed."""
@@ -115,7 +91,7 @@ class Login:
         """Create a login, or raise CredentialsWrong."""
         if not (_is_possible(email, MAX_EMAIL_CHARACTERS) and _is_possible(password, MAX_PASSWORD_CHARACTERS)):
             raise CredentialsWrong(WRONG_CREDENTIALS)  # no hashing, whose cost grows with the length
-        counters = throttle.counters_of(normal_email(email), address)
+        counters = throttle.counters_of(accounts.normal_email(email), address)
         # The slot is held from reading the counters to updating them, so that concurrent guesses are all counted.
         async with self._passwords.login_slots.take():
             account = await self._database.read(_account_to_try, email, counters, device.network)
@@ -136,7 +112,7 @@ class Login:
     ) -> SignedIn:
         """Create a login of an authenticated account that expires at `not_after` at the latest."""
         expires_at = min(self._expiry(), not_after or self._expiry())
-        login_id = await self._database.of(account.principal).run(begin_login, device, expires_at, proof)
+        login_id = await self._database.of(account.principal).run(logins.begin_login, device, expires_at, proof)
         return SignedIn(account, login_id, expires_at)
 
     async def sign_in_browser(
@@ -154,17 +130,17 @@ class Login:
         """End a login; raise NoLogin if the token belongs to none."""
         if signed_in.login_id is None:
             raise NoLogin("This token belongs to no login, so it can't be ended. It is valid until it expires.")
-        await self._database.of(signed_in.principal).run(revoke_login, signed_in.login_id)
+        await self._database.of(signed_in.principal).run(logins.revoke_login, signed_in.login_id)
 
     async def exchange_code(self, code: str, device: Device, replaced: Account | None) -> SignedIn:
         """Create a login from a one-time code; raise OtherAccount if `replaced` is another account."""
-        account, login_id, expires_at = await self._database.run(sign_in_by_code, code, device, replaced)
+        account, login_id, expires_at = await self._database.run(logins.sign_in_by_code, code, device, replaced)
         return SignedIn(account, login_id, expires_at)
 
     async def exchange_token(self, token: str, device: Device, replaced: Account | None) -> SignedIn:
         """Create a login from a token, with its expiry; raise OtherAccount if `replaced` is another account."""
         signed_in = await self.authenticate(token)
-        refuse_to_replace(replaced, signed_in.account)
+        logins.refuse_to_replace(replaced, signed_in.account)
         return await self.begin(signed_in.account, device, signed_in.proof, signed_in.expires_at)
 
     async def change_password(self, signed_in: SignedIn, old: str, new: str, address: str) -> None:
@@ -189,17 +165,17 @@ class Login:
         subject = await self._tokens.verify(token)
         expires_at = datetime.fromtimestamp(subject.expires_at, UTC)
         if isinstance(subject, LocalSubject) and subject.login_id is not None:
-            signed_in, is_stale = await self._database.read(signed_in_account, subject.user_id, subject.login_id)
+            signed_in, is_stale = await self._database.read(logins.signed_in_account, subject.user_id, subject.login_id)
             if is_stale:
                 await self._record_use(signed_in.principal, subject.login_id)
             return SignedIn(signed_in, subject.login_id, expires_at)
         if isinstance(subject, LocalSubject):
-            account, issued_at = await self._database.read(account_by_id, subject.user_id), subject.issued_at
+            account, issued_at = await self._database.read(accounts.account_by_id, subject.user_id), subject.issued_at
         else:
             account, issued_at = await self._external_account(subject), None
         if account is None:
             raise TokenInvalid("The account of this token no longer exists.")
-        refuse_older_token(account, issued_at)
+        logins.refuse_older_token(account, issued_at)
         return SignedIn(account, None, expires_at, issued_at)
 
     def token_of(self, signed_in: SignedIn) -> str:
@@ -214,7 +190,7 @@ class Login:
             return
         self._recording.add(login_id)
         try:
-            await self._database.of(principal).run(record_use, login_id)
+            await self._database.of(principal).run(logins.record_use, login_id)
         except ArtelError as failure:  # the request itself may still succeed
             log.warning("login_use_not_recorded", reason=failure.detail)
         finally:
@@ -222,13 +198,13 @@ class Login:
 
     async def _external_account(self, subject: ExternalSubject) -> Account | None:
         name = subject.issuer, subject.subject
-        known, account = await self._database.read(account_by_subject, *name)
+        known, account = await self._database.read(accounts.account_by_subject, *name)
         if not known:
             try:
-                account = await self._database.run(create_external_account, *name, subject.email)
+                account = await self._database.run(accounts.create_external_account, *name, subject.email)
                 log.info("external_account_created", user_id=account.user_id)
             except IntegrityError:  # created by a concurrent request
-                _, account = await self._database.read(account_by_subject, *name)
+                _, account = await self._database.read(accounts.account_by_subject, *name)
         return account
 
 
@@ -237,7 +213,7 @@ def _is_possible(text: str, max_characters: int) -> bool:
 
 
 def _refuse_to_register(connection: Connection, counter: throttle.Counter, first_only: bool) -> None:
-    if first_only and has_accounts(connection):
+    if first_only and accounts.has_accounts(connection):
         raise RegistrationClosed(REGISTRATION_CLOSED)
     throttle.refuse_if_paused(connection, (counter,))
 
@@ -246,7 +222,7 @@ def _register(
     connection: Connection, email: str, password_hash: str, counter: throttle.Counter, first_only: bool
 ) -> Account:
     throttle.count(connection, (counter,))
-    account = create_account(connection, email, password_hash)
+    account = accounts.create_account(connection, email, password_hash)
     # Checked again: creating an account locks the installation's row, so of two concurrent requests one fails here.
     if first_only and not account.is_admin:
         raise RegistrationClosed(REGISTRATION_CLOSED)
@@ -256,8 +232,8 @@ def _register(
 def _account_to_try(
     connection: Connection, email: str, counters: throttle.LoginCounters, network: str
 ) -> Account | None:
-    account = account_by_email(connection, email)
-    is_known = account is not None and has_signed_in_from(connection, account.user_id, network)
+    account = accounts.account_by_email(connection, email)
+    is_known = account is not None and logins.has_signed_in_from(connection, account.user_id, network)
     throttle.refuse_if_paused(connection, counters.of(is_known_network=is_known))
     return account
 
@@ -266,19 +242,19 @@ def _log_in(
     tx: Tx, account: Account, new_hash: str | None, counter: throttle.Counter, device: Device, expires_at: datetime
 ) -> str:
     """Create a login unless the password was changed since it was verified; store `new_hash` if given."""
-    locked = lock_account(tx.connection, account.user_id)
+    locked = accounts.lock_account(tx.connection, account.user_id)
     if locked is None or locked.password_hash != account.password_hash:
         raise CredentialsWrong(WRONG_CREDENTIALS)
     if new_hash is not None:
-        set_password_hash(tx, new_hash)
+        accounts.set_password_hash(tx, new_hash)
     throttle.forget_failures(tx.connection, counter)
-    return begin_login(tx, device, expires_at)
+    return logins.begin_login(tx, device, expires_at)
 
 
 def _change_password(tx: Tx, login_id: str | None, old_hash: str, new_hash: str, counter: throttle.Counter) -> None:
-    locked = lock_account(tx.connection, tx.principal.user_id)
+    locked = accounts.lock_account(tx.connection, tx.principal.user_id)
     if locked is None or locked.password_hash != old_hash:
         raise PasswordWrong("The password was changed by another request. Nothing was changed.")
-    set_password_hash(tx, new_hash, end_tokens=True)
-    revoke_other_logins(tx, login_id)
+    accounts.set_password_hash(tx, new_hash, end_tokens=True)
+    logins.revoke_other_logins(tx, login_id)
     throttle.forget_failures(tx.connection, counter)

@@ -1,6 +1,7 @@
 """Creation and deletion of projects, with everything outside the database that belongs to them."""
 
 import asyncio
+from dataclasses import dataclass
 from functools import partial
 
 from artel.approvals.transactions import delete_project
@@ -20,53 +21,46 @@ from artel.spaces.spaces import Spaces
 log = get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class ProjectService:
     """Creates and deletes projects and resets their spaces; `spaces` is None in a process that runs none."""
 
-    def __init__(
-        self,
-        services: SpaceServices,
-        rules: ProjectRules,
-        space_rpc: SpaceRpc,
-        spaces: Spaces | None,
-        connections: ConnectorConnections,
-    ) -> None:
-        self._services = services
-        self._rules = rules
-        self._space_rpc = space_rpc
-        self._spaces = spaces
-        self._connections = connections
+    services: SpaceServices
+    rules: ProjectRules
+    space_rpc: SpaceRpc
+    spaces: Spaces | None
+    connections: ConnectorConnections
 
     async def create(self, user: Principal, new: NewProject) -> ProjectWithAgents:
         """Create a project with the starter pack, and start its worker space."""
-        project = await self._services.database.of(user).run(create_project, new, self._rules)
+        project = await self.services.database.of(user).run(create_project, new, self.rules)
         try:
-            await self._space_rpc.ask(user, project.id, "ensure")
+            await self.space_rpc.ask(user, project.id, "ensure")
         except SpaceUnavailable as failure:  # the first message will start the space
             log.warning("space_not_begun", project_id=project.id, reason=failure.detail)
         return project
 
     async def delete(self, user: Principal, project_id: int) -> None:
         """Delete a project with its agents; the files in the user's folder are not touched."""
-        services = self._services
+        services = self.services
         deleted_agents = await services.database.of(user).run(delete_project, project_id)
-        if self._spaces is not None:
-            await self._spaces.discard(project_id)
-        self._connections.project_deleted(project_id)
+        if self.spaces is not None:
+            await self.spaces.discard(project_id)
+        self.connections.project_deleted(project_id)
         await asyncio.to_thread(services.workspaces.remove, deleted_agents)
 
     async def reset_space(self, user: Principal, project_id: int) -> SpaceState:
         """Stop all tasks of the user's project at once and restart its worker space."""
         await self._reset(user, project_id, "user", user)
-        return SpaceState.model_validate(await self._space_rpc.ask(user, project_id, "state"))
+        return SpaceState.model_validate(await self.space_rpc.ask(user, project_id, "state"))
 
     async def reset_space_as_administrator(self, administrator: Principal, project_id: int) -> None:
         """Reset the worker space of any user's project."""
-        owner_id = await self._services.database.read(owner_of_project, project_id)
+        owner_id = await self.services.database.read(owner_of_project, project_id)
         if owner_id is None:
             raise ProjectNotFound("Project not found")
         await self._reset(Principal(owner_id), project_id, "administrator", administrator)
 
     async def _reset(self, owner: Principal, project_id: int, initiator: Initiator, by: Principal) -> None:
-        reset = partial(self._space_rpc.ask, owner, project_id, "reset")
-        await audited_reset(self._services.database, owner, project_id, initiator, reset, by.user_id)
+        reset = partial(self.space_rpc.ask, owner, project_id, "reset")
+        await audited_reset(self.services.database, owner, project_id, initiator, reset, by.user_id)

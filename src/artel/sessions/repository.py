@@ -96,10 +96,4 @@ def _in(project_id: int | None) -> list[ColumnElement[bool]]:
 
 
 def _session(row: Row[Any]) -> Session:
-    return Session(
-        session_id=row.id,
-        project_id=row.project_id,
-        title=row.title,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    return Session.of(row, session_id=row.id)

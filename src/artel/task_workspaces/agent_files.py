@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
@@ -22,33 +23,25 @@ MAX_GENERATIONS = 64  # far more than spawn_agent allows; stops at cycles and br
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
 class AgentFiles:
     """Looks the agent's workspace up on every call, because families change; file access runs in a thread."""
 
-    def __init__(
-        self,
-        database: Database,
-        workspaces: TaskWorkspaces,
-        storage: StorageQuota,
-        principal: Principal,
-        project_id: int,
-        agent_id: int,
-    ) -> None:
-        self._database = database
-        self._workspaces = workspaces
-        self._storage = storage
-        self._principal = principal
-        self._project_id = project_id
-        self._agent_id = agent_id
+    database: Database
+    workspaces: TaskWorkspaces
+    storage: StorageQuota
+    principal: Principal
+    project_id: int
+    agent_id: int
 
     async def write(self, path: str, data: bytes) -> Written:
         """Create or replace a file, and create its folders."""
-        await self._storage.take(self._principal, len(data))
-        return await self.run(lambda workspace: workspace.write(self._agent_id, path, data))
+        await self.storage.take(self.principal, len(data))
+        return await self.run(lambda workspace: workspace.write(self.agent_id, path, data))
 
     async def read(self, path: str) -> Content:
         """Return the content of a file, and note that the agent has seen it."""
-        return await self.run(lambda workspace: workspace.read(path, self._agent_id))
+        return await self.run(lambda workspace: workspace.read(path, self.agent_id))
 
     async def list(self, path: str) -> Listing:
         """Return the entries of a folder."""
@@ -60,15 +53,15 @@ class AgentFiles:
 
     async def record(self) -> Record:
         """Return the record of the workspace."""
-        return await asyncio.to_thread(self._workspaces.record, *await self._assignment())
+        return await asyncio.to_thread(self.workspaces.record, *await self._assignment())
 
     async def run(self, function: Callable[[TaskWorkspace], T]) -> T:
         """Return the result of a function on the workspace."""
         owner_id, _ = await self._assignment()
-        return await asyncio.to_thread(function, self._workspaces.of(owner_id))
+        return await asyncio.to_thread(function, self.workspaces.of(owner_id))
 
     async def _assignment(self) -> tuple[int, datetime]:
-        return await self._database.read(find_assignment, self._principal, self._project_id, self._agent_id)
+        return await self.database.read(find_assignment, self.principal, self.project_id, self.agent_id)
 
 
 def find_assignment(
