@@ -45,7 +45,7 @@ UNCOUNTED = ("artel.auth", "artel.db", "artel.contract", "artel.errors", "artel.
 BACKGROUND = {
     "artel.poller:Poller._run",
     "artel.agent_memory.indexer:Indexer.run",
-    "artel.spaces.project_events:ProjectEventWriter._write",
+    "artel.events.project_log:ProjectEventWriter._write",
     "artel.connector.connector:Connector._keep_alive",
 }
 # Work that background tasks may start: back in the walk.

@@ -37,7 +37,7 @@ from artel.db.hints import (
     WorkWaiting,
 )
 from artel.events.hub import EventHub, Readers
-from artel.events.project_log import read_project_events
+from artel.events.project_log import ProjectEventWriter, read_project_events
 from artel.events.session_log import read_events
 from artel.events.signals import Signals
 from artel.ids import uuid7
@@ -52,7 +52,6 @@ from artel.settings import Settings
 from artel.spaces.agent_cache import SharedCache
 from artel.spaces.figures import ChatFigures
 from artel.spaces.leases import last_events, last_project_events
-from artel.spaces.project_events import ProjectEventWriter
 from artel.spaces.services import SpaceServices
 from artel.spaces.space_rpc import SpaceRpc
 from artel.spaces.spaces import Spaces

@@ -8,11 +8,11 @@ from artel.budgets.money import micros
 from artel.connector_gateway.relay import Relay
 from artel.db.engine import Database
 from artel.events.hub import EventHub
+from artel.events.project_log import ProjectEventWriter
 from artel.events.signals import Signals
 from artel.settings import Settings
 from artel.spaces.agent_cache import SharedCache
 from artel.spaces.figures import ChatFigures
-from artel.spaces.project_events import ProjectEventWriter
 from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.storage_quota import StorageQuota
 from artel.tools.policy import ToolCalls
