@@ -110,7 +110,7 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
     for agent_id, memories in outcome.memories.items():
         remember(tx, turn.project_id, agent_id, memories)
         tx.after_commit(MemoriesChanged())
-    if agent is None or not is_direct:  # the run of an agent that answers directly waits while it asks
+    if agent is None or not is_direct:  # else nothing is pending: a direct run that asks is parked
         stop_asking(tx, ApprovalRepository(tx).withdraw(turn.id))
     if outcome.status is TurnStatus.CANCELLED:
         tx.after_commit(TurnStopped(turn.id))
