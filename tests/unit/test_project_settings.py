@@ -1,0 +1,36 @@
+"""Settings of projects as the server uses them."""
+
+from typing import Any
+
+import pytest
+
+from artel.contract.project_settings import EffectiveSettings
+
+
+def test_missing_settings_have_the_defaults() -> None:
+    settings = EffectiveSettings.of({"colour": "blue"})
+
+    assert (settings.plans.approve_from_tasks, settings.policy.approval_seconds) == (3, 300)
+    assert settings.monthly_budget_usd is None
+    assert settings.policy.problem is None
+
+
+@pytest.mark.parametrize("stored", [{"plans": {"approve_from_tasks": 0}}, {"plans": 7}, {"monthly_budget_usd": -1}])
+def test_every_plan_needs_approval_if_the_settings_for_plans_are_not_valid(stored: dict[str, Any]) -> None:
+    settings = EffectiveSettings.of(stored)
+
+    assert settings.plans.approve_from_tasks == 1
+    assert settings.policy.problem is None
+
+
+def test_all_tools_are_off_if_the_settings_for_tools_are_not_valid() -> None:
+    settings = EffectiveSettings.of({"tools": 7, "plans": {"approve_from_tasks": 9}, "monthly_budget_usd": 5})
+
+    assert not settings.policy.tools["*"].enabled
+    assert "settings.tools" in str(settings.policy.problem)
+    assert (settings.plans.approve_from_tasks, settings.monthly_budget_usd) == (9, 5)
+
+
+@pytest.mark.parametrize("limit", ["5", True, -0.01, None, [5]])
+def test_a_monthly_budget_that_is_no_amount_is_ignored(limit: object) -> None:
+    assert EffectiveSettings.of({"monthly_budget_usd": limit}).monthly_budget_usd is None
