@@ -9,6 +9,7 @@ from typing import Any
 
 from artel.brain.brain import Completion, Request, TokenSink, ToolCall, Usage
 from artel.tools.consent import Decision
+from artel.tools.policy import Level
 from artel.tools.recall import Recollection
 from artel.tools.tool import Tool, ToolResult, tool_schema
 
@@ -121,6 +122,7 @@ class Heard:
 class Repeat(Tool):
     """A tool that answers what it is given, and keeps it."""
 
+    level = Level.SAFE
     name: str = "repeat"
     calls: list[Mapping[str, Any]] = field(default_factory=list)
 

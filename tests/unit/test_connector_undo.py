@@ -1,8 +1,10 @@
 """Undo restores exactly what agents changed, and never touches the user's own changes."""
 
+import errno
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
@@ -133,3 +135,18 @@ def test_undo_without_a_stored_content_leaves_the_file(tmp_path: Path) -> None:
     assert agent.snapshot() == {"a": b"x", "b": b"y"}
     assert [file.outcome for file in undo.undo("t2")] == ["removed"]
     agent.files.close()
+
+
+def test_history_that_could_not_be_read_once_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Agent(tmp_path / "work", UndoStore(tmp_path / "undo")).write("t1", "a", b"1")
+    store = UndoStore(tmp_path / "undo")
+
+    def fail(_: Path) -> bytes:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", fail)
+        with pytest.raises(OSError, match="too many"):
+            store.changes()
+
+    assert [change.path for change in store.changes()] == ["a"]

@@ -115,11 +115,12 @@ def test_approval_is_bound_to_the_arguments_in_any_order(first: dict[str, Any], 
         (Level.RESTRICTED, ToolRule(requires_approval=True), True),
         (Level.SAFE, ToolRule(requires_approval=True), True),
         (Level.CRITICAL, ToolRule(), True),
+        (Tool.level, ToolRule(), True),  # a tool that names none
+        ("critical", ToolRule(), True),
+        ("harmless", ToolRule(), True),
     ],
 )
-async def test_critical_and_marked_tools_need_an_approval_for_each_call(
-    level: Level, rule: ToolRule, asks: bool
-) -> None:
+async def test_critical_and_marked_tools_need_an_approval_for_each_call(level: Any, rule: ToolRule, asks: bool) -> None:
     tool = Recorder(level)
     policy = Policy(PolicySettings(tools={"tool": rule}))
     approved = Decision("a1", "approved")

@@ -109,8 +109,9 @@ def finish_chore(connection: Connection, chore: Chore) -> None:
         if row.collection in names and row.new_name not in names:
             names.append(row.new_name)
     owners = {owner for name in names if (owner := _owner(connection, name)) is not None}
-    indexed = memories.c.agent_id.in_(owners), memories.c.indexed_at.is_not(None)
-    connection.execute(update(memories).where(*indexed).values(indexed_at=None))
+    if owners:  # SQLite scans the whole table to find the rows of nobody
+        indexed = memories.c.agent_id.in_(owners), memories.c.indexed_at.is_not(None)
+        connection.execute(update(memories).where(*indexed).values(indexed_at=None))
 
 
 def reset_some(connection: Connection, after: str) -> str | None:

@@ -94,17 +94,18 @@ class Journal:
             raise CallRefused("failed", "The id of this call was already used for another call")
         if entry.result is not None:
             return CallResult(**entry.result)
-        about: dict[str, Any] = {}
         try:
             sha256 = self._files.read(entry.path).sha256
-            found = self._files.stat(entry.path)
-            about = {"size": found.size, "timestamp": found.modified.isoformat()}
         except FileMissing:
             sha256 = ""
         except PathError:
             sha256 = None
         if entry.sha256 is None or entry.sha256 != sha256:
             raise CallRefused("unknown", "It is unknown whether this was done before. Check, then decide.")
+        about: dict[str, Any] = {}
+        with suppress(PathError):
+            found = self._files.stat(entry.path)
+            about = {"size": found.size, "timestamp": found.modified.isoformat()}
         return self.record_result(call, CallResult(success=True, sha256=sha256, **about))
 
     def record_temporary(self, call: Call, sha256: str, parts: Parts, temporary: str) -> None:

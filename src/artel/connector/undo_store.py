@@ -118,12 +118,13 @@ class UndoStore:
             return
         if self._seen == (about.st_ino, about.st_size):
             return
-        self._changes, self._seen = {}, (about.st_ino, about.st_size)
+        changes: dict[int, Change] = {}
         for line in self._list.read_bytes().split(b"\n"):
             with suppress(ValueError, TypeError, KeyError):  # a crash cut the line off
                 fields = json.loads(line)
                 change = Change(**(fields | {"after": tuple(fields["after"])}))
-                self._changes[change.number] = change
+                changes[change.number] = change
+        self._changes, self._seen = changes, (about.st_ino, about.st_size)
 
     def _evict(self) -> None:
         """Delete changes that are too old or over the size limit, the oldest first, and unreferenced contents."""

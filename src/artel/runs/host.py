@@ -301,11 +301,15 @@ class Host:
             await check_space(space)
             if space.take_repair():
                 await self._repair(space)
+        await self._end_idle_spaces()
+
+    async def _end_idle_spaces(self) -> None:
         for space in self._spaces.all:
-            is_used = any(job.turn.project_id == space.project_id for lane in self._lanes.values() for job in lane.jobs)
-            if space.idle_seconds > self._services.settings.space_idle_seconds and not is_used:
-                log.info("space_idle", project_id=space.project_id)
-                await self._spaces.clean_up(space.project_id)
+            if space.idle_seconds > self._services.settings.space_idle_seconds:
+                queued = (job for lane in self._lanes.values() for job in lane.jobs)
+                if not any(job.turn.project_id == space.project_id for job in queued):
+                    log.info("space_idle", project_id=space.project_id)
+                    await self._spaces.clean_up(space.project_id)
 
     async def _repair(self, space: WorkerSpace) -> None:
         """Reset a space whose agents all fail."""

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from artel.tools.consent import Decision
+from artel.tools.policy import Level
 from artel.tools.tool import Tool, ToolResult, argument, tool_schema
 
 MAX_ROLE_CHARACTERS = 64
@@ -59,6 +60,7 @@ class SpawnAgent(Tool):
     """Creates an agent and gives it a task."""
 
     name = "spawn_agent"
+    level = Level.SAFE
     schema = tool_schema(
         name,
         "Create an agent below you and give it a task; the answer is its result. It knows nothing of your conversation:"

@@ -116,7 +116,8 @@ class Policy:
 
     def requires_approval(self, tool: str, level: Level) -> bool:
         """Return whether the user must approve each call of a tool."""
-        return level is Level.CRITICAL or self._rule(tool).requires_approval
+        is_known = level in (Level.SAFE, Level.MODERATE, Level.RESTRICTED)  # anything else counts as critical
+        return not is_known or self._rule(tool).requires_approval
 
     def seconds(self, risk: Risk) -> int:
         """Return after how many seconds a request for approval expires."""

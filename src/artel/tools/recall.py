@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from artel.brain.brain import ToolSchema
 from artel.tools.consent import Decision
+from artel.tools.policy import Level
 from artel.tools.tool import Tool, ToolResult, argument, tool_schema
 
 DEFAULT_RESULTS = 5
@@ -43,6 +44,8 @@ class Recall(Protocol):
 
 class MemoryTool(Tool):
     """Base class of the memory tools."""
+
+    level = Level.SAFE
 
     def __init__(self, recall: Recall) -> None:
         self._recall = recall

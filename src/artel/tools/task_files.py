@@ -10,6 +10,7 @@ from artel.paths.beneath import Content, Listing, Written
 from artel.paths.errors import PathError
 from artel.task_workspaces.task_workspace import Info, Record
 from artel.tools.consent import Decision
+from artel.tools.policy import Level
 from artel.tools.tool import Tool, ToolResult, argument, tool_schema
 
 CODES = frozenset(
@@ -53,6 +54,7 @@ class TaskFiles(Protocol):
 class TaskFileTool(Tool):
     """Base class of the four tools: returns errors with one of six codes, and never raises them."""
 
+    level = Level.SAFE
     default_code: Literal["read_failed", "write_failed"] = "read_failed"
 
     def __init__(self, files: TaskFiles) -> None:

@@ -59,7 +59,7 @@ class Tool(ABC):
 
     name: str
     schema: ToolSchema
-    level = Level.SAFE
+    level = Level.CRITICAL  # unless the tool says otherwise
     records_itself = False  # whether it writes its own audit records
 
     def question(self, _arguments: Mapping[str, Any]) -> Question | None:
