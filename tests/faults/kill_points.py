@@ -1,5 +1,6 @@
 """Helpers of tests that kill servers: kill points, a model that kills, and rows of the database."""
 
+import json
 import os
 import signal
 from collections.abc import Iterable, Iterator, Sequence
@@ -83,3 +84,9 @@ class Rows:
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+def data_of(event: Row[Any]) -> dict[str, Any]:
+    """Return the data of an event; SQLite stores it as text."""
+    data: dict[str, Any] = json.loads(event.data) if isinstance(event.data, str) else event.data
+    return data

@@ -172,5 +172,13 @@ def _create(connection: Connection, **values: Any) -> Account:
 
 def account_of_row(row: Row[Any]) -> Account:
     """Convert a row of `users` to an account."""
-    named = row.id, row.email, row.is_admin, row.created_at
-    return Account(*named, row.password_hash, row.tokens_since, row.monthly_micros, row.storage_bytes)
+    return Account(
+        row.id,
+        row.email,
+        row.is_admin,
+        row.created_at,
+        row.password_hash,
+        row.tokens_since,
+        row.monthly_micros,
+        row.storage_bytes,
+    )

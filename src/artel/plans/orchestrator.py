@@ -147,15 +147,15 @@ class _OrchestratedTurn:
             for agent in self._context.agents
         ]
         old = TaskGraph.of(self._context.tasks) if feedback else None
-        place = self._space.principal, self._space.project_id
-        has_folder = await self._services.database.read(find_connector, *place) is not None
+        scope = self._space.principal, self._space.project_id
+        has_folder = await self._services.database.read(find_connector, *scope) is not None
         return PlannerInput(self._workflow.request, briefs, self._history, old, feedback, has_folder)
 
     async def _agent_statistics(self) -> Mapping[str, AgentStatistics]:
         if self._statistics is None:
-            place = self._space.principal, self._space.project_id, self._context.agents
+            scope = self._space.principal, self._space.project_id, self._context.agents
             is_demo = self._services.is_demo
-            self._statistics = await self._services.database.read(agent_statistics, *place, is_demo=is_demo)
+            self._statistics = await self._services.database.read(agent_statistics, *scope, is_demo=is_demo)
         return self._statistics
 
     async def _cached_plan(self, planner_input: PlannerInput) -> Plan | None:

@@ -188,8 +188,8 @@ class PlanRun:
             approval_ids.append(self._budget_approval_id)
         elif self._board.waiting_for_budget:
             left = [task for task in self._board.all if not task.status.is_terminal]
-            asked = self._spending.micros, self._approval_seconds
-            budget = budget_approval(self._turn, self._workflow, left, *asked)
+            spent, seconds = self._spending.micros, self._approval_seconds
+            budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
         step = self._spending.store_in(self._turn), self._workflow, approval_ids, budget, self._spending.spent
         if not await patiently(lambda: self._space.database.run(transactions.park_run, *step), "run"):
             return False
@@ -242,8 +242,9 @@ class PlanRun:
         def prompt() -> str:
             room = room_for_task(agent, self._services.settings.max_context_tokens) if agent else 0
             needed = [self._board[task_id] for task_id in task.depends_on]
-            texts, model = (self._workflow.request, self._workflow.instruction), agent.model if agent else None
-            return task_text(task, *texts, needed, room, model, is_single=self._board.is_single)
+            request, instruction = self._workflow.request, self._workflow.instruction
+            model = agent.model if agent else None
+            return task_text(task, request, instruction, needed, room, model, is_single=self._board.is_single)
 
         text = await asyncio.to_thread(prompt)  # counting the tokens of long texts takes long
         work = Task(
@@ -326,8 +327,8 @@ class PlanRun:
         else:
             ids = {"workflow_id": task.workflow_id, "task_id": task.id}
             question = replace(parked.question, details=parked.question.details.model_copy(update=ids))
-            place = self._space.principal, self._space.project_id
-            settings = await self._services.database.read(project_settings, *place)
+            scope = self._space.principal, self._space.project_id
+            settings = await self._services.database.read(project_settings, *scope)
             expires_in = Policy(settings.policy).seconds(question.risk)
             approval = tool_approval(self._turn, task.agent_id, question, expires_in)
             update["approval_id"] = approval.id
@@ -391,8 +392,8 @@ class PlanRun:
         listener.open()
         listener.phase("merging")
         brain = PaidBrain(self._services.brain, self._budget_guard)
-        models = self._planner_model, self._services.settings.fallback_model
-        text, usage = await merged(brain, *models, request, tasks, listener)
+        fallback = self._services.settings.fallback_model
+        text, usage = await merged(brain, self._planner_model, fallback, request, tasks, listener)
         self._spending.add(usage)
         return text
 

@@ -56,8 +56,17 @@ class DirectTurn(StreamedTask):
                     by_call = {approval.arguments_hash: decision_of(approval) for approval in decided}
                     waiting = Waiting.of(turn.parked, by_call)
                 agent = await space.agent(self.agent_id)
-                work = turn.id, self._text, self._start, self, self._tally, turn.session_id, turn.id, waiting
-                result = await run_agent(space, agent, Task(*work))
+                task = Task(
+                    turn.id,
+                    self._text,
+                    self._start,
+                    self,
+                    self._tally,
+                    session_id=turn.session_id,
+                    turn_id=turn.id,
+                    waiting=waiting,
+                )
+                result = await run_agent(space, agent, task)
             except AgentNotFound as gone:
                 result = ExecutionResult.failed(gone.detail, gone.code, self._tally.usage)
             except Parked as parked:

@@ -39,8 +39,8 @@ class Guidance:
             if not read_at or time.monotonic() - read_at > FRESH_SECONDS:
                 ids = {"call_id": secrets.token_hex(16), "user_id": self._principal.user_id, "epoch": self._epoch}
                 call = ReadCall(**ids, timeout_ms=1, path=GUIDANCE)
-                place = self._principal, self._project_id
-                result = await self._services.relay.call(*place, "workspace/read", call, READ_SECONDS)
+                scope = self._principal, self._project_id
+                result = await self._services.relay.call(*scope, "workspace/read", call, READ_SECONDS)
                 content = result.more.get("content")
                 text = content[:MAX_CHARACTERS] if result.success and isinstance(content, str) else ""
                 self._cached = {serving.line_id: (time.monotonic(), text)}
