@@ -1,9 +1,11 @@
 """The methods of a worker space, called as the server calls them, over a real database and memory index."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +13,16 @@ from artel.agent_memory.repository import NewMemory
 from artel.auth.accounts import ensure_local_account
 from artel.brain.errors import ModelTimedOut
 from artel.container import Container
-from artel.contract.http import Agent
+from artel.contract.chat import MessageResponse
+from artel.contract.http import Agent, NewSession
+from artel.db import sqlite_writer
 from artel.errors import ToolFailed
+from artel.ids import uuid7
 from artel.projects.transactions import ensure_default_project
 from artel.runs.agent_run import run_agent
 from artel.runs.task import Start, Task
 from artel.runs.task_events import TaskEvents
+from artel.sessions.transactions import create_session
 from artel.settings import Settings
 from artel.spaces.operations import reset_space
 from artel.spaces.worker_space import WorkerSpace
@@ -182,3 +188,34 @@ async def test_a_failed_task_has_an_error_and_its_type_beside_the_exact_code(
     assert (result.success, result.error_type, result.error_code) == (False, error_type, error_code)
     assert result.error
     assert failure is None or result.error == str(failure)
+
+
+@pytest.mark.req("UWS-25.1")
+async def test_turn_that_is_stored_before_its_run_resumes_is_counted(
+    space: WorkerSpace, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call_in_loops = sqlite_writer._call_in_loops
+
+    def resolve_late(*args: Any) -> None:
+        time.sleep(0.1)  # as on a busy machine: others see what was committed, its caller does not know it yet
+        call_in_loops(*args)
+
+    monkeypatch.setattr(sqlite_writer, "_call_in_loops", resolve_late)
+    host, user = container.host, space.principal
+    assert host is not None
+
+    async def keep_looking() -> None:
+        while True:
+            host.work(space.project_id)
+            await asyncio.sleep(0.005)
+
+    looking = asyncio.create_task(keep_looking())
+    session = await container.database.of(user).run(create_session, uuid7(), NewSession(), container.project_rules)
+    for _ in range(3):
+        turn = await container.chat.send(user, session.session_id, "Hello", "coder", None)
+        assert isinstance(await container.chat.reply(user, turn, 30), MessageResponse)
+    looking.cancel()
+
+    async with asyncio.timeout(30):
+        while space.figures.direct.count < 3:  # noqa: ASYNC110 - the last one is counted after it was answered
+            await asyncio.sleep(0.01)

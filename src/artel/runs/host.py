@@ -34,6 +34,7 @@ from artel.turns.transactions import QueuedTurn, TurnOver
 from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended, get_turn, read_turn
 
+ENDED_SECONDS = 2.0  # how long a turn that was ended elsewhere goes on here, if no hint arrives
 PULSE_SECONDS = 1.0
 STOP_SECONDS = 5.0
 CANCEL_SECONDS = 3.0
@@ -79,7 +80,7 @@ class Host:
         self._stopping: asyncio.Task[None] | None = None
         self._closing = False
         self._renewed = time.monotonic()
-        self._ended_before: set[str] = set()
+        self._ended_since: dict[str, float] = {}  # turns that run here and were ended elsewhere, or end right now
         self._rpc: SpaceRpc | None = None
         spaces.recover = self._recover
 
@@ -321,16 +322,14 @@ class Host:
 
     async def _stop_ended(self) -> None:
         running = {lane.running: lane for lane in self._lanes.values() if lane.running}
-        if not running:
-            self._ended_before = set()
-            return
-        ended = running.keys() - await self._services.database.read(leases.unfinished_of, running)
-        # Only those that had ended at the last check too: a turn that ends right now notifies its waiters itself.
-        for turn_id in ended & self._ended_before:
+        unfinished = await self._services.database.read(leases.unfinished_of, running) if running else set()
+        now = time.monotonic()
+        self._ended_since = {turn_id: self._ended_since.get(turn_id, now) for turn_id in running.keys() - unfinished}
+        # Not at once: a turn that ends right now does the rest itself, also on a busy machine.
+        for turn_id, since in self._ended_since.items():
             lane = running[turn_id]
-            if lane.running == turn_id and lane.work is not None:
+            if now - since >= ENDED_SECONDS and lane.running == turn_id and lane.work is not None:
                 lane.work.cancel()
-        self._ended_before = ended
 
     async def _renew(self) -> None:
         """Renew the lease of this host; cancel all turns and drop the spaces if it may have expired."""
