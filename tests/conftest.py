@@ -25,7 +25,7 @@ from tests.services import ServiceRun
 
 # No deadlines: durations are measured by `make bench`, because tests may run on a busy machine. `make test` tries the
 # same cases every time, so that a change fails for its own faults only; `make test-deep` tries new ones.
-settings.register_profile("artel", deadline=None, derandomize=not IS_DEEP, max_examples=by_depth(50, 100))
+settings.register_profile("artel", deadline=None, derandomize=not IS_DEEP, max_examples=by_depth(30, 100))
 settings.load_profile("artel")
 
 JWT_SECRET = "a-secret-of-the-tests-that-is-long-enough"
@@ -90,10 +90,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_properties(items, config.rootpath)
     if not IS_DEEP:
-        deselected = [
-            item for item in items if item.get_closest_marker("any_database") and _backend_of(item) == "postgres"
-        ]
-        items[:] = [item for item in items if item not in deselected]
+        selected: list[pytest.Item] = []
+        deselected: list[pytest.Item] = []
+        for item in items:
+            is_repeated = item.get_closest_marker("any_database") and _backend_of(item) == "postgres"
+            (deselected if is_repeated else selected).append(item)
+        items[:] = selected
         config.hook.pytest_deselected(items=deselected)
 
 

@@ -38,7 +38,6 @@ MODULES = (
     "artel.container",
     "artel.api.app",
     "artel.api.server",
-    "artel.agent_loop.graph",
     "artel.brain.prices",
     "artel.db.schema",
     "artel.cli.connect_screen",

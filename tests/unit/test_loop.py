@@ -1,6 +1,7 @@
 """The agent's loop: its phases, its limits, what it streams, and what it says that it spent."""
 
 import asyncio
+import importlib
 import json
 import subprocess
 import sys
@@ -12,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artel.agent_loop.graph import compiled, go_through
 from artel.agent_loop.loop import AnswerEmpty, Run, go_directly, run_loop
 from artel.agent_loop.parking import State, dump_state, load_state
 from artel.agent_loop.task import MOST_TOOL_CALLS, AgentSpec, LoopResult, LoopSettings, Tally
@@ -98,10 +98,10 @@ async def test_all_phases_in_their_order_hand_on_what_they_found_out() -> None:
 
 @pytest.mark.req("AGT-05.1", "AGT-05.5")
 @pytest.mark.parametrize("switched_off", ["understand", "plan", "critique"])
-async def test_a_phase_that_is_switched_off_is_not_in_the_graph(switched_off: str) -> None:
+async def test_a_phase_that_is_switched_off_is_not_in_the_graph(switched_off: str, graph: Any) -> None:
     switches = {"understand": True, "plan": True, "critique": True, switched_off: False}
 
-    nodes = set(compiled(**switches).get_graph().nodes)
+    nodes = set(graph.compiled(**switches).get_graph().nodes)
     result = await run(ScriptedBrain(), LoopSettings(**switches))
 
     whole = {"__start__", "understand", "plan", "execute", "tool_call", "critique", "finish", "__end__"}
@@ -111,10 +111,9 @@ async def test_a_phase_that_is_switched_off_is_not_in_the_graph(switched_off: st
     )
 
 
-async def test_agents_with_the_same_phases_share_a_graph() -> None:
-    assert compiled(understand=False, plan=True, critique=False) is compiled(
-        understand=False, plan=True, critique=False
-    )
+async def test_agents_with_the_same_phases_share_a_graph(graph: Any) -> None:
+    phases = {"understand": False, "plan": True, "critique": False}
+    assert graph.compiled(**phases) is graph.compiled(**phases)
 
 
 @pytest.mark.req("AGT-05.2", "AGT-02.2")
@@ -414,6 +413,12 @@ async def _outcome(
         return [ends, state, brain.asked, heard, tally.usage, tally.pending, calls]
 
 
+@pytest.fixture(scope="session")
+def graph() -> Any:
+    """The module with LangGraph, whose import takes two seconds."""
+    return importlib.import_module("artel.agent_loop.graph")
+
+
 @settings(deadline=None)
 @given(
     replies=st.lists(REPLIES | st.builds(ModelUnavailable, st.just("Busy.")), max_size=15),
@@ -421,13 +426,13 @@ async def _outcome(
     loop=st.builds(LoopSettings, st.booleans(), st.booleans(), st.booleans(), st.integers(-1, 4), st.integers(-1, 8)),
 )
 def test_the_direct_path_does_exactly_what_the_graph_does(
-    replies: list[Reply], verdicts: list[str], loop: LoopSettings
+    graph: Any, replies: list[Reply], verdicts: list[str], loop: LoopSettings
 ) -> None:
     reviews: dict[str, Reply] = {"good": reply("{}"), "bad": sent_back("No."), "failure": ModelUnavailable("Busy.")}
     critiques = [reviews[verdict] for verdict in verdicts]
 
     direct = asyncio.run(_outcome(go_directly, replies, critiques, loop))
-    by_graph = asyncio.run(_outcome(go_through, replies, critiques, loop))
+    by_graph = asyncio.run(_outcome(graph.go_through, replies, critiques, loop))
 
     assert direct == by_graph
 
