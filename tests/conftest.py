@@ -20,7 +20,7 @@ from tests.model_server import ByMark, ModelServer
 from tests.nursery import Nursery
 from tests.people import Person, close_clients
 from tests.requirements import RequirementIndex, RequirementReport, mark_properties
-from tests.running import Server, artel, clean_environment
+from tests.running import Server, artel, clean_environment, stop_all
 from tests.services import ServiceRun
 
 # No deadlines: durations are measured by `make bench`, because tests may run on a busy machine. `make test` tries the
@@ -187,9 +187,7 @@ def start_shared_server(
         return started[-1]
 
     yield start
-    for server in started:
-        if server.process.poll() is None:
-            server.stop()
+    stop_all(started)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -109,6 +109,15 @@ class Server:
             self.process.kill()
             assert self.process.stdout
             self.process.stdout.close()
+
+
+def stop_all(servers: Iterable[Server]) -> None:
+    """Stop servers at the same time, because each one takes a second."""
+    running = [server for server in servers if server.process.poll() is None]
+    for server in running:
+        server.process.send_signal(signal.SIGTERM)
+    for server in running:
+        server._wait()
 
 
 def _start(arguments: list[str], env: Mapping[str, str], stderr: IO[str], module: str) -> Process:
