@@ -2,9 +2,9 @@
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import aio_pika
@@ -32,203 +32,24 @@ from artel.bus.bus import (
     Reason,
     RequestTimeout,
 )
-from artel.bus.local import LocalBroker, LocalBus
+from artel.bus.local import LocalBus
 from artel.bus.rabbit import RabbitBus
-from artel.bus.receiver import Received
 from artel.contract.envelope import Command, Envelope, Error, InvalidMessage, Result
+from tests.buses import (
+    SOON,
+    Inbox,
+    Wire,
+    World,
+    assert_no_new_tasks,
+    command,
+    eventually,
+    result,
+    running,
+    wait_for_dead_letters,
+)
 from tests.services import ServiceRun
 
 pytestmark = pytest.mark.anyio
-
-T = TypeVar("T")
-SOON = 60.0  # timeout that only a broken test reaches
-
-
-class World(Protocol):
-    """One broker, and the buses on it."""
-
-    async def bus(self) -> Bus:
-        """Return a new bus, as another process would have."""
-        ...
-
-    async def send_raw(self, key: str, body: bytes, reply_to: str | None = None) -> None:
-        """Send a body that is not an envelope."""
-        ...
-
-
-class LocalWorld:
-    """Buses that share an in-process broker."""
-
-    def __init__(self) -> None:
-        self.broker = LocalBroker()
-        self.buses: list[Bus] = []
-
-    async def bus(self) -> Bus:
-        self.buses.append(LocalBus(self.broker))
-        return self.buses[-1]
-
-    async def send_raw(self, key: str, body: bytes, reply_to: str | None = None) -> None:
-        self.broker.publish(Received(body, key, reply_to, "raw", attempt=1), 60)
-
-
-class RabbitWorld:
-    """Buses on a real broker."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.buses: list[Bus] = []
-
-    async def bus(self) -> Bus:
-        self.buses.append(await RabbitBus.connect(self.url, name="tests"))
-        return self.buses[-1]
-
-    async def send_raw(self, key: str, body: bytes, reply_to: str | None = None) -> None:
-        async with await aio_pika.connect(self.url) as connection, connection.channel() as channel:
-            exchange = await channel.get_exchange(topology.MAIN_EXCHANGE)
-            await exchange.publish(aio_pika.Message(body, reply_to=reply_to, correlation_id="raw"), key)
-
-
-class Wire:
-    """A TCP proxy to the broker whose connections can be cut."""
-
-    def __init__(self, url: str) -> None:
-        self._broker = URL(url)
-        self._port = 0
-        self._server: asyncio.Server | None = None
-        self._pipes: set[asyncio.Task[None]] = set()
-        self._ends: set[asyncio.StreamWriter] = set()
-
-    async def up(self) -> str:
-        """Start to forward connections and return the URL to use."""
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
-        return str(self._broker.with_port(self._port))
-
-    def cut(self) -> None:
-        """Abort every connection; new ones are forwarded."""
-        for end in self._ends:
-            end.transport.abort()
-
-    async def down(self) -> None:
-        """Abort every connection and refuse new ones."""
-        if self._server:
-            self._server.close()
-        self.cut()
-        if self._pipes:
-            await asyncio.wait(self._pipes, timeout=SOON)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            broker_reader, broker_writer = await asyncio.open_connection(self._broker.host, self._broker.port)
-        except OSError:
-            writer.transport.abort()
-            return
-        self._ends |= {writer, broker_writer}
-        for source, target in ((reader, broker_writer), (broker_reader, writer)):
-            pipe = asyncio.create_task(self._pump(source, target))
-            self._pipes.add(pipe)
-            pipe.add_done_callback(self._pipes.discard)
-
-    async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while chunk := await source.read(65536):
-                target.write(chunk)
-                await target.drain()
-        target.transport.abort()
-        self._ends.discard(target)
-
-
-class Inbox:
-    """A handler that records deliveries; it can block until `go_on` is set, or fail the first attempts."""
-
-    def __init__(self, *, held: bool = False, fails: int = 0) -> None:
-        self.deliveries: list[Delivery] = []
-        self.finished = 0
-        self.running = 0
-        self.most = 0
-        self.go_on = asyncio.Event()
-        self._fails = fails
-        self._changed = asyncio.Condition()
-        if not held:
-            self.go_on.set()
-
-    async def __call__(self, delivery: Delivery) -> None:
-        self.running += 1
-        self.most = max(self.most, self.running)
-        await self._keep(delivery)
-        try:
-            await self.go_on.wait()
-            if delivery.attempt <= self._fails:
-                raise RuntimeError("as the test wants it")
-            self.finished += 1
-        finally:
-            self.running -= 1
-            async with self._changed:
-                self._changed.notify_all()
-
-    async def _keep(self, delivery: Delivery) -> None:
-        async with self._changed:
-            self.deliveries.append(delivery)
-            self._changed.notify_all()
-
-    async def until(self, condition: Callable[["Inbox"], bool]) -> None:
-        """Wait until the condition is true."""
-        async with asyncio.timeout(SOON), self._changed:
-            await self._changed.wait_for(lambda: condition(self))
-
-    async def holds(self, count: int) -> list[str]:
-        """Wait for that many deliveries and return their actions."""
-        await self.until(lambda inbox: len(inbox.deliveries) >= count)
-        return self.actions
-
-    async def has_finished(self, count: int) -> None:
-        """Wait until that many deliveries are handled."""
-        await self.until(lambda inbox: inbox.finished >= count)
-
-    @property
-    def actions(self) -> list[str]:
-        """The actions of all deliveries, in order."""
-        return [delivery.envelope.data.action for delivery in self.deliveries]  # type: ignore[union-attr]
-
-
-def command(action: str = "write") -> Envelope:
-    return Envelope.of(Command(action=action), source="tests")
-
-
-def result(output: Any = None) -> Envelope:
-    return Envelope.of(Result(output=output), source="tests")
-
-
-async def eventually(ask: Callable[[], Awaitable[T]]) -> T:
-    """Poll until the result is true and return it."""
-    async with asyncio.timeout(SOON):
-        while True:
-            if answer := await ask():
-                return answer
-            await asyncio.sleep(0.02)
-
-
-async def wait_for_dead_letters(bus: Bus, queue: str, count: int = 1) -> list[DeadLetter]:
-    """Wait until a queue has that many dead letters and return them."""
-
-    async def ask() -> list[DeadLetter]:
-        found = [letter for letter in await bus.dead_letters(10_000) if letter.queue == queue]
-        return found if len(found) >= count else []
-
-    return await eventually(ask)
-
-
-def running() -> set[asyncio.Task[Any]]:
-    """Return every task except those of the test runner."""
-    return {task for task in asyncio.all_tasks() if "TestRunner" not in str(task.get_coro())}
-
-
-async def assert_no_new_tasks(before: set[asyncio.Task[Any]]) -> None:
-    """Assert that all tasks started since `before` end within a second."""
-    left = running() - before
-    if left:
-        _, left = await asyncio.wait(left, timeout=1)
-    assert not left
 
 
 @pytest.fixture
@@ -237,26 +58,9 @@ def name() -> str:
     return f"t{uuid4().hex[:12]}"
 
 
-@pytest.fixture(params=["local", "rabbit"])
-async def world(request: pytest.FixtureRequest, services: ServiceRun) -> AsyncIterator[World]:
-    """Both implementations; afterwards check that closed buses leave no task behind."""
-    before = running()
-    made = LocalWorld() if request.param == "local" else RabbitWorld(services.rabbitmq())
-    yield made
-    await asyncio.gather(*(bus.close(grace_seconds=0) for bus in made.buses))
-    await assert_no_new_tasks(before)
-
-
 @pytest.fixture
 async def bus(world: World) -> Bus:
     return await world.bus()
-
-
-@pytest.fixture
-async def wire(services: ServiceRun) -> AsyncIterator[Wire]:
-    wire = Wire(services.rabbitmq())
-    yield wire
-    await wire.down()
 
 
 @pytest.fixture
@@ -412,6 +216,21 @@ async def test_expired_message_becomes_a_dead_letter(bus: Bus, name: str) -> Non
 
     assert letter == DeadLetter(late.to_bytes(), f"cmd.{name}.write", name, Reason.EXPIRED)
     assert await inbox.holds(1) == ["end"]
+
+
+async def test_queue_without_dead_letters_drops_what_expires(bus: Bus, name: str) -> None:
+    spec, inbox = QueueSpec(name, (f"evt.{name}.*",), dead_letters=False), Inbox()
+    other = QueueSpec(f"{name}.other", (f"evt.{name}.*",))
+    for each in (spec, other):
+        await (await bus.subscribe(each, Inbox())).cancel()
+
+    assert await bus.publish(f"evt.{name}.heartbeat", command("late"), ttl_seconds=0.05)
+    await wait_for_dead_letters(bus, other.name)
+    await bus.publish(f"evt.{name}.heartbeat", command("end"))
+    await bus.subscribe(spec, inbox)
+
+    assert await inbox.holds(1) == ["end"]
+    assert not [letter for letter in await bus.dead_letters(10_000) if letter.queue == name]
 
 
 async def test_message_behind_a_busy_subscriber_expires(bus: Bus, name: str) -> None:
@@ -941,9 +760,25 @@ async def test_connecting_to_an_unreachable_broker_is_an_error(wire: Wire) -> No
     url = await wire.up()
     await wire.down()
 
-    with pytest.raises(BusUnavailable, match="reached"):
+    with pytest.raises(BusUnavailable, match=f":{URL(url).port} can't be reached: .* is its URL right"):
         await RabbitBus.connect(url, deadline_seconds=0.3)
     await assert_no_new_tasks(before)
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("amqp", 5672), ("amqps", 5671)])
+async def test_port_of_an_unreachable_broker_is_that_of_the_scheme(scheme: str, port: int) -> None:
+    with pytest.raises(BusUnavailable, match=f"127.9.9.9:{port} can't be reached"):
+        await RabbitBus.connect(f"{scheme}://127.9.9.9", deadline_seconds=0.1)
+
+
+async def test_virtual_host_that_the_broker_refuses_is_named_in_one_line_of_the_log(services: ServiceRun) -> None:
+    url = str(URL(services.rabbitmq()).with_path("/nowhere"))
+
+    with capture_logs() as logs, pytest.raises(BusUnavailable, match="refuses the virtual host 'nowhere'"):
+        await RabbitBus.connect(url, deadline_seconds=1)
+
+    told = [line["connection"] for line in logs if line["event"] == "bus_not_reached"]
+    assert len(told) == len(set(told))  # once for each connection, however often it tried
 
 
 async def test_subscription_restores_a_deleted_queue(rabbit: RabbitBus, services: ServiceRun, name: str) -> None:
@@ -991,7 +826,7 @@ def test_key_and_queue_names() -> None:
     queues = [
         topology.command_queue("writer"),
         topology.shared_queue("writer"),
-        topology.control_queue("writer"),
+        topology.control_queue("writer", "1"),
         topology.event_queue("writer"),
         topology.reply_queue("writer"),
     ]

@@ -28,7 +28,7 @@ from artel.contract.envelope import (
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-counts = st.integers(0, 2**63)
+counts = st.integers(0, 2**63 - 1)
 amounts = st.floats(0, 1e12)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text,
@@ -59,7 +59,7 @@ data = st.one_of(
         Result,
         output=json_values,
         execution_time_ms=counts,
-        metrics=st.builds(Metrics, llm_calls=counts, tool_calls=counts, cost_usd=amounts),
+        metrics=st.builds(Metrics, llm_calls=counts, tool_calls=counts, cost_usd=st.none() | amounts),
     ),
     st.builds(
         Error,
@@ -100,6 +100,19 @@ def valid(**changes: Any) -> bytes:
 @given(envelopes)
 def test_envelope_is_read_back_as_written(envelope: Envelope) -> None:
     assert Envelope.from_bytes(envelope.to_bytes()) == envelope
+
+
+@pytest.mark.req("AGT-01.3")
+@pytest.mark.parametrize("cost", [None, 0, 0.25])
+def test_unknown_cost_is_told_from_none(cost: float | None) -> None:
+    result = Result(metrics=Metrics(llm_calls=1, cost_usd=cost))
+
+    sent = Envelope.of(result, source="tests").to_bytes()
+
+    assert ("cost_usd" in json.loads(sent)["data"]["metrics"]) is (cost is not None)
+    read = Envelope.from_bytes(sent).data
+    assert isinstance(read, Result)
+    assert read.metrics.cost_usd == cost
 
 
 @given(envelopes)
@@ -146,6 +159,10 @@ def test_damaged_message_is_valid_or_raises_invalid_message(envelope: Envelope, 
         pytest.param(valid(id=""), id="no id"),
         pytest.param(valid(time="2026-01-01T00:00:00"), id="time without zone"),
         pytest.param(valid(datacontenttype="text/xml"), id="other content type"),
+        pytest.param(valid(nodeepoch=2**31), id="epoch beyond its column"),
+        pytest.param(
+            valid(data={"action": "write", "context": {"user_id": 2**63}}), id="number of a user beyond its column"
+        ),
         pytest.param(valid(padding="x" * contract.MAX_BYTES), id="too large"),
     ],
 )

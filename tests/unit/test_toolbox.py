@@ -4,17 +4,18 @@ import asyncio
 import json
 import time
 import tracemalloc
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artel.brain.brain import ToolCall
+from artel.brain.brain import ToolCall, ToolSchema
 from artel.contract.parked_run import ParkedRun
 from artel.contract.project_settings import PolicySettings
 from artel.errors import AgentNotFound
-from artel.tools.consent import NeedsApproval, Question
+from artel.tools.consent import Decision, NeedsApproval, Question
 from artel.tools.policy import Policy
 from artel.tools.recall import MemoryRead, MemoryWrite
 from artel.tools.tool import MAX_RESULT_CHARACTERS, Tool, ToolResult
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 def soon() -> float:
-    return time.monotonic() + 10
+    return time.monotonic() + 600
 
 
 def box(*tools: Tool) -> Toolbox:
@@ -107,6 +108,21 @@ async def test_tool_that_raises_returns_an_error_without_details() -> None:
     for problem in (None, TimeoutError("its own"), asyncio.CancelledError()):
         assert await error_of(problem) == "broken failed because of an error inside it. Try another way."
     assert await error_of(AgentNotFound("There is no agent_x.")) == "There is no agent_x."
+
+
+class Failing(Repeat):
+    """A tool that says why it can't do what it is asked for."""
+
+    async def call(self, _arguments: Mapping[str, Any], _approval: Decision | None = None) -> ToolResult:
+        return ToolResult.failure("There is no such text.")
+
+
+@pytest.mark.req("AGT-02.3")
+async def test_failure_of_a_tool_reaches_the_model_with_its_reason() -> None:
+    result = await box(Failing()).call(wants("repeat", text="x"), soon())
+
+    assert result == ToolResult(success=False, error="There is no such text.")
+    assert json.loads(result.text_for_model()) == {"success": False, "error": "There is no such text."}
 
 
 @pytest.mark.req("AGT-02.3")
@@ -200,6 +216,18 @@ async def test_call_that_needs_an_approval_leaves_one_audit_record(
 
     expected = [] if records_itself else [("repeat", {"text": "mine"}, "asked")]
     assert [(call.tool, call.arguments, call.status) for call in audit.records] == expected
+
+
+async def test_nothing_is_fetched_for_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[Any] = []
+    monkeypatch.setattr("urllib.request.urlopen", fetched.append)
+    repeat = Repeat()
+    repeat.schema = ToolSchema("repeat", "Repeats.", {"$ref": "http://127.0.0.1:9/schema"})
+
+    result = await Toolbox([repeat], ["repeat"]).call(wants("repeat", text="hello"), soon())
+
+    assert not result.success
+    assert (fetched, repeat.calls) == ([], [])
 
 
 JSON = st.recursive(

@@ -10,15 +10,18 @@ from artel.bus.bus import (
     Delivery,
     Handler,
     HintCallback,
+    LockCallback,
+    NameTaken,
     NoListener,
     QueueSpec,
     RequestTimeout,
     Subscription,
 )
 from artel.bus.hints import HintDispatcher
+from artel.bus.lock import BusLock
 from artel.bus.receiver import Received, Receiver
-from artel.bus.topology import check_key, reply_queue
-from artel.contract.envelope import Envelope, Error, ErrorInfo, InvalidMessage
+from artel.bus.topology import check_key, check_lock_name, reply_queue
+from artel.contract.envelope import NOTHING_USED, Envelope, Error, ErrorInfo, InvalidMessage
 from artel.ids import uuid7
 from artel.logs import get_logger
 
@@ -35,6 +38,7 @@ class BaseBus(Bus, ABC):
         self._closed = False
         self._hints = HintDispatcher()
         self._subscriptions: set[Subscription] = set()
+        self._locks: dict[str, BusLock] = {}
         self._waiting: dict[str, asyncio.Future[Envelope]] = {}
         self._address = reply_queue(uuid7())
         self._reply_receiver = Receiver(self._address, self._resolve, at_once=REPLIES_AT_ONCE, refuse=self._fail)
@@ -42,6 +46,23 @@ class BaseBus(Bus, ABC):
     @abstractmethod
     async def _send_to_queue(self, queue: str, envelope: Envelope, correlation_id: str | None) -> bool:
         """Send a message to one queue; return whether it exists."""
+
+    @abstractmethod
+    def _new_lock(self, name: str, on_change: LockCallback | None) -> BusLock:
+        """Return a lock that is not acquired yet; releasing it removes it from `_locks`."""
+
+    async def lock(self, name: str, on_change: LockCallback | None = None) -> BusLock:
+        self._check_open()
+        check_lock_name(name)
+        if name in self._locks:  # RabbitMQ allows one connection to declare its exclusive queue twice
+            raise NameTaken(f"The name {name} is taken.")
+        lock = self._locks[name] = self._new_lock(name, on_change)
+        try:
+            await lock.acquire()
+        except BaseException:
+            self._locks.pop(name, None)
+            raise
+        return lock
 
     async def reply(self, delivery: Delivery | Received, envelope: Envelope) -> bool:
         self._check_open()
@@ -88,8 +109,9 @@ class BaseBus(Bus, ABC):
         return Receiver(spec.name, handler, at_once=at_once, refuse=self._refuse)
 
     async def _stop(self, grace_seconds: float) -> None:
-        """Cancel every subscription and fail every request."""
+        """Cancel every subscription, release every lock and fail every request."""
         await asyncio.gather(*(each.cancel(grace_seconds=grace_seconds) for each in list(self._subscriptions)))
+        await asyncio.gather(*(lock.release() for lock in list(self._locks.values())))
         self._closed = True  # only now: handlers that are finishing may still publish
         for answer in self._waiting.values():
             if not answer.done():
@@ -97,7 +119,7 @@ class BaseBus(Bus, ABC):
 
     async def _refuse(self, received: Received, problem: InvalidMessage) -> None:
         error = ErrorInfo(code="INVALID_ARGUMENT", message=problem.detail, retryable=False)
-        await self.reply(received, Envelope.of(Error(error=error), source=self._name))
+        await self.reply(received, Envelope.of(Error(error=error, metrics=NOTHING_USED), source=self._name))
 
     async def _resolve(self, delivery: Delivery) -> None:
         if answer := self._pending(delivery.correlation_id):

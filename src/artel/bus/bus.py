@@ -1,11 +1,12 @@
 """The Protocol that every message bus implements, its data types and its errors."""
 
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from artel.contract.envelope import Envelope
+from artel.contract.envelope import Envelope, InvalidMessage
 from artel.errors import ArtelError, Kind
 
 DEFAULT_TTL_SECONDS = 300.0
@@ -31,7 +32,7 @@ class QueueMismatch(ArtelError, kind=Kind.CONFLICT, code="queue_mismatch"):
 
 
 class NameTaken(ArtelError, kind=Kind.CONFLICT, code="name_taken"):
-    """Another subscriber holds this exclusive queue name."""
+    """Another subscriber holds this exclusive queue name, or another bus this lock."""
 
 
 class NoListener(ArtelError, kind=Kind.UNAVAILABLE, code="no_listener"):
@@ -46,12 +47,21 @@ class InvalidKey(ArtelError, kind=Kind.INVALID, code="invalid_key"):
     """A routing key, or a name used in one, is empty or has reserved characters."""
 
 
+class MessageRefused(InvalidMessage, code="message_refused"):
+    """Raised by a handler: nobody who reads this queue can handle the message."""
+
+
+class Requeue(Exception):
+    """Raised by a handler that gives a message back to its queue, which counts as a delivery."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueSpec:
     """A queue and the routing keys that it is bound to.
 
     A durable queue outlives its subscribers, which share its messages, and a restart of the broker. Other queues have
     one subscriber and are deleted with it. An exclusive queue has at most one subscriber at a time.
+    Without `dead_letters`, messages that expire, are invalid or fail too often are dropped.
     """
 
     name: str
@@ -60,6 +70,7 @@ class QueueSpec:
     durable: bool = True
     max_deliveries: int = MAX_DELIVERIES
     max_length: int = MAX_LENGTH
+    dead_letters: bool = True
 
     def __post_init__(self) -> None:
         if not self.durable and not self.exclusive:
@@ -77,6 +88,7 @@ class Delivery:
     reply_to: str | None
     correlation_id: str | None
     attempt: int
+    received_at: float = field(default_factory=time.monotonic, compare=False)  # in seconds of `time.monotonic()`
 
 
 class Reason(StrEnum):
@@ -89,12 +101,13 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that expired, was invalid, or failed too often."""
+    """A message that expired, was invalid, or failed too often; `problem` is what is wrong with an invalid one."""
 
     body: bytes
     key: str
     queue: str
     reason: Reason
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +122,33 @@ Handler = Callable[[Delivery], Awaitable[None]]
 HintCallback = Callable[[Hint], None]
 
 
-class Subscription(Protocol):
-    """A handler that consumes a queue."""
+class LockState(StrEnum):
+    """What a lock has become."""
 
-    spec: QueueSpec
+    HELD = "held"
+    LOST = "lost"  # the connection is gone, or the broker no longer confirms it; it is tried again
+    CONFLICT = "conflict"  # somebody else has it; it is not tried again
+    RELEASED = "released"
 
-    async def cancel(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Stop consuming, wait for running handlers, and requeue what is unfinished after the grace period."""
+
+LockCallback = Callable[[LockState], None]
 
 
-class Bus(Protocol):
-    """Routes messages by key (words separated by dots); in bindings `*` matches one word, `#` any number."""
+class Lock(Protocol):
+    """A name that at most one bus holds at a time."""
+
+    name: str
 
     @property
-    def connected(self) -> bool:
-        """Whether messages can be sent and received now."""
+    def is_held(self) -> bool:
+        """Whether the name is held now; False as soon as another bus might hold it."""
+
+    async def release(self) -> None:
+        """Free the name at once."""
+
+
+class Sender(Protocol):
+    """The part of a bus that publishes, for those who need no more."""
 
     async def publish(
         self,
@@ -140,12 +165,41 @@ class Bus(Protocol):
         have arrived: a retry must use the same message id.
         """
 
+    async def close(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
+        """Close the connection."""
+
+
+class Subscription(Protocol):
+    """A handler that consumes a queue."""
+
+    spec: QueueSpec
+
+    async def cancel(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
+        """Stop consuming, wait for running handlers, and requeue what is unfinished after the grace period."""
+
+
+class Bus(Sender, Protocol):
+    """Routes messages by key (words separated by dots); in bindings `*` matches one word, `#` any number."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether messages can be sent and received now."""
+
     async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> Subscription:
         """Run the handler for every message of the queue, at most `at_once` concurrently.
 
         A message is acknowledged when the handler returns, so a handler replies before that. If it raises, the message
-        is redelivered, up to `max_deliveries` in total, and then becomes a dead letter. An invalid message becomes a
-        dead letter at once and is answered with INVALID_ARGUMENT. Raises NameTaken, QueueMismatch or BusUnavailable.
+        is redelivered, up to `max_deliveries` in total, and then becomes a dead letter. An invalid message, or
+        one for which it raises MessageRefused, becomes a dead letter at once and is answered with INVALID_ARGUMENT.
+        Raises NameTaken, QueueMismatch or BusUnavailable.
+        """
+
+    async def lock(self, name: str, on_change: LockCallback | None = None) -> Lock:
+        """Hold a name until it is released or the bus is closed; raise NameTaken if another bus holds it.
+
+        On RabbitMQ it is an exclusive queue of this name. After a lost connection it is declared again and again while
+        the broker still counts the old connection as alive. If it stays taken for longer than that, another process
+        has it: a conflict. `on_change` is called in the event loop at each change after the first success.
         """
 
     async def reply(self, delivery: Delivery, envelope: Envelope) -> bool:

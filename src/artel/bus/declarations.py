@@ -50,8 +50,9 @@ async def declare_work_queue(channel: AbstractChannel, spec: QueueSpec) -> Abstr
     bounds: FieldTable = {
         "x-max-length": spec.max_length,
         "x-overflow": "reject-publish",
-        "x-dead-letter-exchange": DEAD_LETTER_EXCHANGE,
     }
+    if spec.dead_letters:
+        bounds["x-dead-letter-exchange"] = DEAD_LETTER_EXCHANGE
     if spec.durable:
         queue = await channel.declare_queue(
             spec.name,
@@ -60,7 +61,7 @@ async def declare_work_queue(channel: AbstractChannel, spec: QueueSpec) -> Abstr
                 **bounds,
                 "x-queue-type": "quorum",
                 "x-delivery-limit": spec.max_deliveries - 1,  # the broker counts redeliveries only
-                "x-dead-letter-strategy": "at-least-once",
+                **({"x-dead-letter-strategy": "at-least-once"} if spec.dead_letters else {}),
                 "x-single-active-consumer": spec.exclusive,
             },
         )

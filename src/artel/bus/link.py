@@ -18,6 +18,7 @@ from artel.errors import ArtelError, ConfigurationInvalid
 from artel.logs import get_logger
 from artel.retry import Backoff, retry
 
+PORTS = {"amqp": 5672, "amqps": 5671}
 HEARTBEAT_SECONDS = 10
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
@@ -80,10 +81,20 @@ class Link:
     """A connection that reconnects with backoff; no task runs while it is up."""
 
     def __init__(self, url: str, name: str) -> None:
-        address = URL(url)
-        if address.scheme not in {"amqp", "amqps"} or not address.host:
+        try:
+            address = URL(url)
+        except ValueError:  # whose message may have the password in it
+            raise ConfigurationInvalid(
+                "The URL of the message broker can't be read. Its port is a number up to 65535, and special characters "
+                "in its password are percent-encoded: %2F for a slash."
+            ) from None
+        if address.scheme not in PORTS or not address.host:
             raise ConfigurationInvalid("The URL of the message broker must begin with amqp:// or amqps:// and a host.")
         self._url = address.update_query({"heartbeat": HEARTBEAT_SECONDS, "name": name, **address.query})
+        heartbeat = self._url.query["heartbeat"]
+        if not heartbeat.isdecimal():
+            raise ConfigurationInvalid("The heartbeat in the URL of the message broker must be a number of seconds.")
+        self.heartbeat_seconds = int(heartbeat) or HEARTBEAT_SECONDS
         self._name = name
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -103,7 +114,11 @@ class Link:
             async with asyncio.timeout(timeout_seconds):
                 await self.up.wait()
         except TimeoutError:
-            raise BusUnavailable(f"The message broker can't be reached: {self._problem or 'no answer'}") from None
+            port = self._url.port or PORTS[self._url.scheme]
+            raise BusUnavailable(
+                f"The message broker at {self._url.host}:{port} can't be reached: "
+                f"{self._problem or 'no answer'}. Is it running, and is its URL right?"
+            ) from None
 
     async def channel(self, *, confirms: bool = False) -> AbstractChannel:
         """Open a channel as soon as the connection is up; the caller sets the timeout."""
@@ -138,6 +153,12 @@ class Link:
             log.warning("bus_connection_lost", connection=self._name, problem=repr(problem))
             self._connect()
 
+    def _described(self, problem: Exception) -> str:
+        if isinstance(problem.__cause__, aiormq.exceptions.InvalidFrameError):  # the client lost what the broker said
+            host = self._url.path.removeprefix("/") or "/"
+            return f"it refuses the virtual host {host!r}, which has to exist and to be open to this user"
+        return str(problem).rstrip(".") or "no answer"
+
     async def _connect_until_up(self) -> None:
         attempts = 0
 
@@ -154,7 +175,7 @@ class Link:
         def note(problem: Exception) -> None:
             if not isinstance(problem, BrokerConnectionLost | TimeoutError):
                 log.error("bus_connecting_failed", connection=self._name, exc_info=problem)
-            elif (described := str(problem) or "no answer") != self._problem:  # once, however long it lasts
+            elif (described := self._described(problem)) != self._problem:  # once, however long it lasts
                 self._problem = described
                 log.warning("bus_not_reached", connection=self._name, problem=described)
 

@@ -11,6 +11,8 @@ from artel.bus.bus import (
     DeadLetter,
     Handler,
     Hint,
+    LockCallback,
+    LockState,
     NameTaken,
     QueueFull,
     QueueMismatch,
@@ -19,14 +21,12 @@ from artel.bus.bus import (
     Subscription,
 )
 from artel.bus.hints import HintDispatcher
-from artel.bus.receiver import Received, Receiver, Settlement
+from artel.bus.lock import BusLock
+from artel.bus.receiver import Received, Receiver, Settlement, log_dead_letter, problem_of
 from artel.bus.topology import check_key, matches
 from artel.contract.envelope import Envelope
-from artel.logs import get_logger
 
 MAX_DEAD_LETTERS = 10_000
-
-log = get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -109,9 +109,13 @@ class LocalQueue:
 
     def _dead_letter(self, message: QueuedMessage, reason: Reason) -> None:
         message.stop_timer()
-        received, queue = message.received, self.spec.name
-        log.warning("message_dead_lettered", queue=queue, key=received.key, reason=reason.value)
-        self._dead_letters.append(DeadLetter(received.body, received.key, queue, reason))
+        if not self.spec.dead_letters:
+            return
+        body, key = message.received.body, message.received.key
+        problem = problem_of(body, key) if reason is Reason.INVALID else ""
+        letter = DeadLetter(body, key, self.spec.name, reason, problem)
+        log_dead_letter(letter)
+        self._dead_letters.append(letter)
 
 
 class LocalBroker:
@@ -121,6 +125,7 @@ class LocalBroker:
         self.queues: dict[str, LocalQueue] = {}
         self.dead_letters: deque[DeadLetter] = deque(maxlen=MAX_DEAD_LETTERS)
         self.dispatchers: set[HintDispatcher] = set()
+        self.locks: set[str] = set()
 
     def publish(self, received: Received, ttl_seconds: float, queue: str | None = None) -> bool:
         """Put a message once into the named queue, or every one with a matching key; return whether there was any."""
@@ -194,6 +199,29 @@ class LocalSubscription:
             self._registry.discard(self)
 
 
+class LocalLock(BusLock):
+    """A name in the in-process broker, which can't be lost."""
+
+    def __init__(
+        self, broker: LocalBroker, name: str, on_change: LockCallback | None, registry: dict[str, BusLock]
+    ) -> None:
+        super().__init__(name, on_change)
+        self._broker = broker
+        self._registry = registry
+
+    async def acquire(self) -> None:
+        if self.name in self._broker.locks:
+            raise NameTaken(f"The name {self.name} is taken.")
+        self._broker.locks.add(self.name)
+        self._state = LockState.HELD
+
+    async def release(self) -> None:
+        if self.is_held:
+            self._broker.locks.discard(self.name)
+            self._change(LockState.RELEASED)
+            self._registry.pop(self.name, None)
+
+
 class LocalBus(BaseBus):
     """A bus with its own in-process broker, or one of several that share one."""
 
@@ -230,6 +258,9 @@ class LocalBus(BaseBus):
         subscription = LocalSubscription(self._broker, spec, receiver, self._subscriptions)
         self._subscriptions.add(subscription)
         return subscription
+
+    def _new_lock(self, name: str, on_change: LockCallback | None) -> LocalLock:
+        return LocalLock(self._broker, name, on_change, self._locks)
 
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
         return list(self._broker.dead_letters)[:limit]

@@ -18,6 +18,7 @@ from artel.bus.bus import (
     DeadLetter,
     Handler,
     Hint,
+    LockCallback,
     NameTaken,
     QueueMismatch,
     QueueSpec,
@@ -41,9 +42,10 @@ from artel.bus.link import (
     retry_until_deadline,
     translate_connection_errors,
 )
-from artel.bus.receiver import Received, Receiver, Settlement
+from artel.bus.rabbit_lock import RabbitLock
+from artel.bus.receiver import Received, Receiver, Settlement, log_dead_letter, problem_of
 from artel.bus.topology import DEAD_LETTER_QUEUE, HINT_EXCHANGE, MAIN_EXCHANGE, check_key, lock_queue
-from artel.contract.envelope import Envelope, InvalidMessage
+from artel.contract.envelope import Envelope
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -228,9 +230,7 @@ class RabbitBus(BaseBus):
         correlation_id: str | None = None,
     ) -> bool:
         self._check_open()
-        message = _message(envelope, ttl_seconds, correlation_id)
-        message.delivery_mode = DeliveryMode.PERSISTENT
-        message.reply_to = reply_to
+        message = _persistent(envelope, ttl_seconds, reply_to, correlation_id)
         return await self._publisher.send(MAIN_EXCHANGE, check_key(key), message)
 
     async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> RabbitSubscription:
@@ -247,23 +247,14 @@ class RabbitBus(BaseBus):
             raise
         return subscription
 
+    def _new_lock(self, name: str, on_change: LockCallback | None) -> RabbitLock:
+        return RabbitLock(self._reading, name, on_change, deadline_seconds=self._deadline_seconds, registry=self._locks)
+
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
         """Return the oldest dead letters without removing them; concurrent calls may miss some."""
         self._check_open()
 
-        async def read() -> list[DeadLetter]:
-            channel = await self._reading.channel()
-            letters: list[DeadLetter] = []
-            try:
-                async with translate_connection_errors():
-                    queue = await channel.get_queue(DEAD_LETTER_QUEUE, ensure=False)
-                    while len(letters) < limit and (message := await queue.get(fail=False)):
-                        letters.append(_dead_letter(message))
-            finally:
-                await ignore_loss(channel.close())  # requeues the unacknowledged messages in order
-            return letters
-
-        return await retry_until_deadline(read, self._deadline_seconds)
+        return await retry_until_deadline(partial(_read_letters, self._reading, limit), self._deadline_seconds)
 
     def send_hint(self, hint: Hint) -> None:
         """Send a hint to this process, and to the others if the broker can be reached."""
@@ -286,6 +277,77 @@ class RabbitBus(BaseBus):
         return await self._publisher.send("", queue, _message(envelope, DEFAULT_TTL_SECONDS, correlation_id))
 
 
+async def read_dead_letters(url: str, limit: int, deadline_seconds: float = DEADLINE_SECONDS) -> list[DeadLetter]:
+    """Return the oldest dead letters of a broker without taking part in its bus; raise BusUnavailable."""
+    link = Link(url, "dead-letters")
+    publisher = Publisher(link, deadline_seconds)
+    try:
+        await link.open(deadline_seconds)
+        await retry_until_deadline(publisher.open, deadline_seconds)  # declares the queue on a new broker
+        return await retry_until_deadline(partial(_read_letters, link, limit), deadline_seconds)
+    finally:
+        await publisher.close()
+        await link.close()
+
+
+async def _read_letters(link: Link, limit: int) -> list[DeadLetter]:
+    channel = await link.channel()
+    letters: list[DeadLetter] = []
+    try:
+        async with translate_connection_errors():
+            queue = await channel.get_queue(DEAD_LETTER_QUEUE, ensure=False)
+            while len(letters) < limit and (message := await queue.get(fail=False)):
+                letters.append(_dead_letter(message))
+    finally:
+        await ignore_loss(channel.close())  # requeues the unacknowledged messages in order
+    return letters
+
+
+class RabbitSender:
+    """The part of a bus that publishes, on one connection."""
+
+    def __init__(self, link: Link, deadline_seconds: float) -> None:
+        self._link = link
+        self._publisher = Publisher(link, deadline_seconds)
+
+    @classmethod
+    async def connect(cls, url: str, *, name: str = "artel", deadline_seconds: float = DEADLINE_SECONDS) -> Self:
+        """Connect to the broker; raise BusUnavailable after the deadline, which also applies to every message."""
+        sender = cls(Link(url, name), deadline_seconds)
+        try:
+            await sender._link.open(deadline_seconds)
+        except BaseException:
+            await sender.close()
+            raise
+        return sender
+
+    async def publish(
+        self,
+        key: str,
+        envelope: Envelope,
+        *,
+        ttl_seconds: float = DEFAULT_TTL_SECONDS,
+        reply_to: str | None = None,
+        correlation_id: str | None = None,
+    ) -> bool:
+        """Send a message as `RabbitBus.publish` does."""
+        message = _persistent(envelope, ttl_seconds, reply_to, correlation_id)
+        return await self._publisher.send(MAIN_EXCHANGE, check_key(key), message)
+
+    async def close(self, *, grace_seconds: float = 0) -> None:  # noqa: ARG002 - there is nothing to wait for
+        """Close the connection."""
+        await self._publisher.close()
+        await self._link.close()
+
+
+def _persistent(envelope: Envelope, ttl_seconds: float, reply_to: str | None, correlation_id: str | None) -> Message:
+    """Return a message that survives a restart of the broker."""
+    message = _message(envelope, ttl_seconds, correlation_id)
+    message.delivery_mode = DeliveryMode.PERSISTENT
+    message.reply_to = reply_to
+    return message
+
+
 def _message(envelope: Envelope, ttl_seconds: float, correlation_id: str | None) -> Message:
     # No message_id: the library generates one per publish and uses it to match returned, unroutable messages.
     return Message(
@@ -299,21 +361,17 @@ def _message(envelope: Envelope, ttl_seconds: float, correlation_id: str | None)
 
 def _dead_letter(message: AbstractIncomingMessage) -> DeadLetter:
     """Return a dead letter from a message and its headers."""
+    key, problem = message.routing_key or "", ""
     match message.headers.get("x-first-death-reason"):
         case "expired":
             reason = Reason.EXPIRED
         case "rejected":  # by us: invalid, or failed at the last attempt on a queue that isn't durable
-            try:
-                Envelope.from_bytes(message.body)
-                reason = Reason.FAILED
-            except InvalidMessage:
-                reason = Reason.INVALID
+            problem = problem_of(message.body, key)
+            reason = Reason.INVALID if problem else Reason.FAILED
         case _:
             reason = Reason.FAILED
-    queue = str(message.headers.get("x-first-death-queue", ""))
-    return DeadLetter(message.body, message.routing_key or "", queue, reason)
+    return DeadLetter(message.body, key, str(message.headers.get("x-first-death-queue", "")), reason, problem)
 
 
 async def _log_dead_letter(message: AbstractIncomingMessage) -> None:
-    letter = _dead_letter(message)
-    log.warning("message_dead_lettered", queue=letter.queue, key=letter.key, reason=letter.reason.value)
+    log_dead_letter(_dead_letter(message))

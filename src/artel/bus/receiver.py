@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeVar
 
-from artel.bus.bus import Delivery, Handler
+from artel.bus.bus import DeadLetter, Delivery, Handler, MessageRefused, Requeue
 from artel.contract.envelope import Envelope, InvalidMessage
 from artel.logs import get_logger
 
@@ -26,6 +26,23 @@ class Received:
     reply_to: str | None
     correlation_id: str | None
     attempt: int
+
+
+def problem_of(body: bytes, key: str) -> str:
+    """Return why nobody can handle a message that was sent with a key, "" if it is valid."""
+    try:
+        envelope = Envelope.from_bytes(body)
+    except InvalidMessage as problem:
+        return problem.detail
+    if key.startswith("cmd.") and envelope.type != "ai.team.command":  # see MessageRefused
+        return f"The key is one of commands (ai.team.command), and the message is {envelope.type}."
+    return ""
+
+
+def log_dead_letter(letter: DeadLetter) -> None:
+    """Log a dead letter with its reason."""
+    about = {"problem": letter.problem} if letter.problem else {}
+    log.warning("message_dead_lettered", queue=letter.queue, key=letter.key, reason=letter.reason.value, **about)
 
 
 class Settlement(Enum):
@@ -71,6 +88,10 @@ class Receiver:
         async with self._slots:  # after a lost connection the broker redelivers messages that are still being handled
             try:
                 envelope = Envelope.from_bytes(received.body)
+                delivery = Delivery(
+                    envelope, received.key, received.reply_to, received.correlation_id, received.attempt
+                )
+                return await self._run_handler(delivery)
             except InvalidMessage as problem:
                 log.warning("message_invalid", queue=self._queue, key=received.key, problem=problem.detail)
                 try:
@@ -78,9 +99,6 @@ class Receiver:
                 except Exception:
                     log.warning("refusal_not_sent", queue=self._queue, key=received.key, exc_info=True)
                 return Settlement.DEAD
-            return await self._run_handler(
-                Delivery(envelope, received.key, received.reply_to, received.correlation_id, received.attempt)
-            )
 
     async def finish(self, grace_seconds: float) -> None:
         """Wait for running handlers and cancel those left after the grace period."""
@@ -99,6 +117,11 @@ class Receiver:
     async def _run_handler(self, delivery: Delivery) -> Settlement:
         try:
             await self._handler(delivery)
+        except MessageRefused:
+            raise
+        except Requeue:
+            log.info("message_requeued", queue=self._queue, key=delivery.key, message_id=delivery.envelope.id)
+            return Settlement.AGAIN
         except (Exception, asyncio.CancelledError) as failure:
             task = asyncio.current_task()
             if isinstance(failure, asyncio.CancelledError) and (task is None or task.cancelling()):

@@ -73,9 +73,9 @@ def shared_queue(node_type: str) -> str:
     return f"mindbus.cmd.{word(node_type)}.any"
 
 
-def control_queue(name: str) -> str:
-    """Return the name of the queue of signals to one node."""
-    return f"mindbus.ctl.{word(name)}"
+def control_queue(name: str, instance: str) -> str:
+    """Return the name of the queue of signals to one instance of a node."""
+    return f"mindbus.ctl.{word(name)}.{word(instance)}"
 
 
 def event_queue(subscriber: str) -> str:
@@ -91,6 +91,13 @@ def reply_queue(requester: str) -> str:
 def lock_queue(queue: str) -> str:
     """Return the name of the unused queue whose declaration is the lock on an exclusive queue."""
     return f"{queue}.lock"
+
+
+def check_lock_name(name: str) -> str:
+    """Return the name; raise InvalidKey if it can't be the name of a lock."""
+    if name.startswith("amq."):
+        raise InvalidKey(f"{name!r} can't be the name of a lock: RabbitMQ reserves names that begin with amq.")
+    return check_key(name)
 
 
 def check_key(key: str, *, wildcards: bool = False) -> str:

@@ -43,7 +43,8 @@ Severity = Literal["debug", "info", "warning", "error", "critical"]
 ControlType = Literal["stop", "pause", "resume", "shutdown", "config"]
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Epoch = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Seconds = Annotated[float, Field(gt=0)]
 Dollars = Annotated[float, Field(ge=0)]
 
@@ -74,10 +75,13 @@ class CommandLimits(Part):
 class CommandContext(Part):
     """Process and step that a command belongs to."""
 
-    process_id: str | None = None
+    process_id: str | None = None  # of a worker space: the turn
+    task_id: str | None = None  # of a worker space: the same in all commands of a task
     step: str | None = None
     parent_task_id: str | None = None
     limits: CommandLimits | None = None
+    user_id: Count | None = None  # the tenant, if a worker space sent it
+    project_id: Count | None = None
 
 
 class RetryPolicy(Part):
@@ -105,7 +109,13 @@ class Metrics(Part):
 
     llm_calls: Count = 0
     tool_calls: Count = 0
-    cost_usd: Dollars = 0
+    cost_usd: Dollars | None = None  # not known, or not told: a message has no nulls
+    model: str = ""
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+
+
+NOTHING_USED = Metrics(cost_usd=0)
 
 
 class Result(Part):
@@ -131,6 +141,7 @@ class Error(Part):
 
     error: ErrorInfo
     execution_time_ms: Count = 0
+    metrics: Metrics = Metrics()
 
 
 class Event(Part):
@@ -170,8 +181,10 @@ class Envelope(Part):
     source: Name
     type: MessageType
     time: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
-    subject: str | None = Field(default=None, description="Id of the task.")
-    traceparent: str | None = None
+    subject: str | None = Field(default=None, max_length=255, description="Id of the task.")
+    traceparent: str | None = Field(default=None, max_length=255)
+    nodeuid: str | None = Field(default=None, max_length=255, description="The instance of the node that sent it.")
+    nodeepoch: Epoch | None = Field(default=None, description="The epoch of its name, which the registry gave it.")
     datacontenttype: Annotated[str, Field(pattern=r"^application/json(;.*)?$")] = "application/json"
     data: Data
 
@@ -192,6 +205,8 @@ class Envelope(Part):
         subject: str | None = None,
         traceparent: str | None = None,
         message_id: str | None = None,
+        nodeuid: str | None = None,
+        nodeepoch: int | None = None,
     ) -> Self:
         """Wrap data in a message; pass `message_id` to send a message again."""
         return cls(
@@ -200,6 +215,8 @@ class Envelope(Part):
             type=_TYPES[type(data)],
             subject=subject,
             traceparent=traceparent,
+            nodeuid=nodeuid,
+            nodeepoch=nodeepoch,
             data=data,
         )
 

@@ -12,8 +12,9 @@ from artel.tools.files import READ_TOOLS, WRITE_TOOLS, DeleteFile
 from artel.tools.policy import Level, Policy
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
 from artel.tools.task_files import TASK_FILE_TOOLS
+from artel.tools.web import WebFetch, WebSearch
 
-_SAFE: tuple[Any, ...] = (MemoryRead, ProjectMemoryRead, MemoryWrite, *TASK_FILE_TOOLS, SpawnAgent)
+_SAFE: tuple[Any, ...] = (MemoryRead, ProjectMemoryRead, MemoryWrite, *TASK_FILE_TOOLS, SpawnAgent, WebSearch, WebFetch)
 TOOLS: tuple[tuple[ToolSchema, Level], ...] = (
     *((tool.schema, Level.SAFE) for tool in _SAFE),
     *((tool.schema, tool.level) for tool in (*READ_TOOLS, *WRITE_TOOLS)),

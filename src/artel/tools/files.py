@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from artel.contract.approvals import ToolDetails
-from artel.contract.connector import CallResult, lost_for_good
+from artel.contract.connector import MAX_DIFF_CHARACTERS, CallResult, lost_for_good
 from artel.paths.errors import PathError
 from artel.paths.policy import MAX_PATH_BYTES, is_protected, split_path
 from artel.tools.consent import Decision, NeedsApproval, Question
@@ -15,7 +15,6 @@ from artel.tools.tool import Tool, ToolResult, argument, tool_schema
 MAX_CONTENT_CHARACTERS = 400_000
 MAX_QUERY_CHARACTERS = 1_000
 MAX_LINES = 2_000
-MAX_DETAIL = 100_000
 # Fields of a result for the user's decision, and those that the decision is bound to.
 _QUESTION_FIELDS = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256", "warning", "notice")
 # Fields of a result that the model does not get.
@@ -73,7 +72,9 @@ class FileTool(Tool):
         if result.code == "asks":
             fields = result.more
             details = {
-                name: fields[name][:MAX_DETAIL] for name in _QUESTION_FIELDS if isinstance(fields.get(name), str)
+                name: fields[name][:MAX_DIFF_CHARACTERS]
+                for name in _QUESTION_FIELDS
+                if isinstance(fields.get(name), str)
             }
             question = self.question(arguments)
             risk: Risk = "high" if "warning" in details else question.risk if question else "normal"

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from artel.contract.project_settings import PolicySettings, ToolRule
 from artel.paths.errors import PathError
@@ -76,12 +76,14 @@ class RateLimit:
 class Policy:
     """The policy of a project."""
 
+    APPROVAL_REASON: ClassVar[str] = "This project asks before each call."
+
     settings: PolicySettings = field(default_factory=PolicySettings)
     rate_limit: RateLimit = field(default_factory=RateLimit)
 
     def check(self, tool: str, level: Level, arguments: Mapping[str, Any], parameters: Collection[str] = ()) -> None:
         """Raise NotCalled if the call is not allowed; `parameters` are the names of the tool's parameters."""
-        rule = self._rule(tool)
+        rule = self.settings.rule(tool)
         if not self.enabled(tool):
             raise NotCalled(self.settings.problem or f"{tool} is switched off in this project.")
         if level is not Level.SAFE:
@@ -93,13 +95,13 @@ class Policy:
 
     def enabled(self, tool: str) -> bool:
         """Return whether a tool is switched on."""
-        return self._rule(tool).enabled
+        return self.settings.rule(tool).enabled
 
     def filtered(self, tool: str, data: Any) -> Any:
         """Return a tool's result without entries whose path the rules deny."""
         if not isinstance(data, dict):
             return data
-        rule = self._rule(tool)
+        rule = self.settings.rule(tool)
 
         def is_allowed(entry: Any) -> bool:
             return not isinstance(entry, dict) or _denial(str(entry.get("path", "")), rule, secrets=False) is None
@@ -111,28 +113,18 @@ class Policy:
 
     def paths(self, tool: str) -> dict[str, list[str]]:
         """Return the globs for a tool's paths, which the connector applies to resolved paths."""
-        rule = self._rule(tool)
+        rule = self.settings.rule(tool)
         return {"allowed_paths": rule.allowed_paths, "denied_paths": rule.denied_paths}
 
     def requires_approval(self, tool: str, level: Level) -> bool:
         """Return whether the user must approve each call of a tool."""
         is_known = level in (Level.SAFE, Level.MODERATE, Level.RESTRICTED)  # anything else counts as critical
-        return not is_known or self._rule(tool).requires_approval
+        return not is_known or self.settings.rule(tool).requires_approval
 
     def seconds(self, risk: Risk) -> int:
         """Return after how many seconds a request for approval expires."""
         seconds = self.settings.approval_seconds
         return max(seconds, HIGH_RISK_SECONDS) if risk == "high" else seconds
-
-    def _rule(self, tool: str) -> ToolRule:
-        """Return a tool's own rule merged with the rule for all tools (`*`)."""
-        common, own = self.settings.tools.get("*") or ToolRule(), self.settings.tools.get(tool) or ToolRule()
-        return ToolRule.model_construct(  # not validated: the merged lists may be longer than each may be
-            enabled=common.enabled and own.enabled,
-            requires_approval=common.requires_approval or own.requires_approval,
-            allowed_paths=own.allowed_paths or common.allowed_paths,
-            denied_paths=[*common.denied_paths, *own.denied_paths],
-        )
 
 
 def has_many_entries(data: Any) -> bool:

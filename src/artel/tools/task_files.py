@@ -96,6 +96,23 @@ class WriteTaskFile(TaskFileTool):
         return ToolResult(success=True, data=data)
 
 
+def text_part(path: str, content: Content, begin: int) -> ToolResult:
+    """Return the characters of a text file from `begin` on, as many as a result has room for."""
+    about: dict[str, Any] = {"path": path, "size": content.size}
+    try:
+        text = content.data.decode()
+    except UnicodeDecodeError:
+        note = "This is a binary file; its content is not shown."
+        return ToolResult(success=True, data=about | {"binary": True, "note": note})
+    shown = text[begin : begin + SHOWN_CHARACTERS]
+    while (length := len(json.dumps(shown, ensure_ascii=False))) > SHOWN_CHARACTERS:
+        shown = shown[: min(len(shown) - 1, len(shown) * SHOWN_CHARACTERS // length)]
+    end = begin + len(shown)
+    if end < len(text):
+        about["cut"] = f"Characters {begin} to {end} of {len(text)}. Read on with offset {end}."
+    return ToolResult(success=True, data=about | {"content": shown})
+
+
 class ReadTaskFile(TaskFileTool):
     name = "read_file"
     schema = tool_schema(
@@ -111,20 +128,7 @@ class ReadTaskFile(TaskFileTool):
 
     async def _result(self, arguments: Mapping[str, Any]) -> ToolResult:
         content = await self._files.read(arguments["path"])
-        about: dict[str, Any] = {"path": arguments["path"], "size": content.size}
-        try:
-            text = content.data.decode()
-        except UnicodeDecodeError:
-            note = "This is a binary file; its content is not shown."
-            return ToolResult(success=True, data=about | {"binary": True, "note": note})
-        begin = int(arguments.get("offset", 0))
-        shown = text[begin : begin + SHOWN_CHARACTERS]
-        while (length := len(json.dumps(shown, ensure_ascii=False))) > SHOWN_CHARACTERS:
-            shown = shown[: min(len(shown) - 1, len(shown) * SHOWN_CHARACTERS // length)]
-        end = begin + len(shown)
-        if end < len(text):
-            about["cut"] = f"Characters {begin} to {end} of {len(text)}. Read on with offset {end}."
-        return ToolResult(success=True, data=about | {"content": shown})
+        return text_part(arguments["path"], content, int(arguments.get("offset", 0)))
 
 
 class ListTaskFiles(TaskFileTool):

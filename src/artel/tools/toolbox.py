@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from artel.brain.brain import ToolCall, ToolSchema
 from artel.brain.structured import load_jsonschema, refuse_constant
 from artel.contract.approvals import ToolDetails
+from artel.contract.json_schema import schema_validator
 from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.text import is_encodable
@@ -22,7 +23,7 @@ from artel.tools.tool import Tool, ToolResult
 SHOWN_CHARACTERS = 500
 MAX_ARGUMENTS = 20
 # Arguments that may be long or private: recorded as size and hash.
-_CONTENTS = frozenset({"content", "old", "new"})
+_CONTENTS = frozenset({"content", "old", "new", "body"})
 
 Status = Literal["refused", "asked", "sent", "done", "unchanged", "failed", "unknown", "cancelled"]
 
@@ -181,9 +182,7 @@ class Toolbox:
             question = tool.question(arguments)
             if question is None and policy.requires_approval(tool.name, tool.level):
                 risk: Risk = "high" if tool.level is Level.CRITICAL else "normal"
-                question = Question(
-                    tool.name, arguments, risk, ToolDetails(reason="This project asks before each call.")
-                )
+                question = Question(tool.name, arguments, risk, ToolDetails(reason=policy.APPROVAL_REASON))
             if question is None:
                 return None
             more = await tool.approval_details(arguments)
@@ -216,10 +215,12 @@ class Toolbox:
             log.warning("cancelled_call_not_noted", tool=name[:100], reason=failure.detail)
 
     async def _validate(self, tool: Tool, arguments: dict[str, Any]) -> None:
+        if tool.is_checked_elsewhere:
+            return
         jsonschema = await load_jsonschema()
         validator = self._validators.get(tool.name)
         if validator is None:
-            validator = self._validators[tool.name] = jsonschema.Draft202012Validator(tool.schema.parameters)
+            validator = self._validators[tool.name] = schema_validator(tool.schema.parameters)
         error = jsonschema.exceptions.best_match(validator.iter_errors(arguments))
         if error is not None:
             path = ".".join(str(step) for step in error.absolute_path) or "the arguments"

@@ -1,0 +1,1 @@
+"""An agent as a process of its own on the bus: commands, heartbeat, progress, lock, control. Needs no database."""
