@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 Role = Literal["system", "user", "assistant", "tool"]
 # The purpose of a message: the less important ones are dropped first when a request is too long (`brain/window.py`).
-Part = Literal["", "history", "memory", "guidance", "note"]
+Part = Literal["", "history", "memory", "guidance", "note", "attachment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +22,39 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """A file that the user attached to the message that follows, which quotes the content of a text.
+
+    An image is sent with its message; `image` is empty if it was not read again after a run was parked.
+    """
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    lines: int | None = None
+    width: int | None = None
+    height: int | None = None
+    image: bytes = field(default=b"", compare=False, repr=False)
+
+    @property
+    def is_image(self) -> bool:
+        return self.width is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation; `tool_call_id` names the call whose result a tool message holds."""
+    """One message of a conversation; `tool_call_id` names the call whose result a tool message holds.
+
+    A message with a `file` is part of the user's message that follows, and is sent with it as one.
+    """
 
     role: Role
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     part: Part = field(default="", compare=False)  # never sent
+    file: AttachedFile | None = None
 
 
 @dataclass(frozen=True, slots=True)

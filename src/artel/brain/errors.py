@@ -74,6 +74,12 @@ class ModelRefused(ModelError, kind=Kind.INVALID, code="model_refused"):
         self.parameter = parameter
 
 
+class ModelNotConfigured(ModelRefused, code="model_not_configured"):
+    """No provider is configured for this model."""
+
+    is_agents_fault = False
+
+
 class ModelNotAllowed(ModelError, kind=Kind.INVALID, code="model_not_allowed"):
     """The operator does not allow agents to use this model."""
 
@@ -98,7 +104,7 @@ class ModelAnswerInvalid(ModelError, code="model_answer_invalid"):
 
 @dataclass(frozen=True, slots=True)
 class ServerVariables:
-    """The environment variables that configure a model's server, for error messages."""
+    """What configures a model's server, for error messages: environment variables, or an administrator's provider."""
 
     key: str
     address: str | None = None

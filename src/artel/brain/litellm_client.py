@@ -19,6 +19,8 @@ MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
 # The deadline of the request ends a call. The same for all: LiteLLM opens new connections for every other value.
 TIMEOUT_SECONDS = 3600
 KEY_VARIABLE = ServerVariables("OPENAI_API_KEY")
+# LiteLLM follows redirects, with the key in a header that no library removes: these get a client that does not.
+_WITH_OWN_CLIENT = frozenset({"anthropic", "gemini"})
 
 _LITELLM_MODULES = re.compile(r"litellm\.")
 _imported: Any = None
@@ -41,6 +43,8 @@ class LiteLLM(ChatClient):
         self._prefix = f"{provider}/" if provider else ""
         self._account = {"api_key": api_key, "api_base": base_url}
         self._max_answer_characters = max_answer_characters
+        self._has_own_client = provider in _WITH_OWN_CLIENT
+        self._own_client: Any = None
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
         """Return the model's answer; the model is called by its full name."""
@@ -50,8 +54,12 @@ class LiteLLM(ChatClient):
         return replace(completion, usage=replace(completion.usage, model=request.model))
 
     async def close(self) -> None:
-        """Close LiteLLM's connections, which the whole process shares; LiteLLM reopens them when needed."""
-        if _imported is not None:
+        """Close the connections; LiteLLM's own, which the whole process shares, are reopened when needed."""
+        if self._has_own_client:
+            own, self._own_client = self._own_client, None
+            if own is not None:
+                await own.close()
+        elif _imported is not None:
             await _imported.close_litellm_async_clients()
             _imported.in_memory_llm_clients_cache.flush_cache()
 
@@ -60,6 +68,8 @@ class LiteLLM(ChatClient):
         library = _imported if _imported is not None else await asyncio.to_thread(_import)
         _silence_warnings()
         options = body_of(request, request.model, refused, stream=stream is not None)
+        if self._has_own_client:
+            options["client"] = self._client_without_redirects()
         try:
             response = await library.acompletion(
                 **options,
@@ -90,6 +100,12 @@ class LiteLLM(ChatClient):
         names = ("received_finish_reason", "intermittent_finish_reason")
         if all(getattr(response, name, answer.finish_reason) is None for name in names):
             raise answer.cut()
+
+    def _client_without_redirects(self) -> Any:
+        if self._own_client is None:
+            handlers: Any = importlib.import_module("litellm.llms.custom_httpx.http_handler")
+            self._own_client = handlers.AsyncHTTPHandler(timeout=TIMEOUT_SECONDS, follow_redirects=False)
+        return self._own_client
 
     def _take(self, part: Any, answer: ModelAnswer, characters: int) -> str:
         text = answer.take(part.model_dump())

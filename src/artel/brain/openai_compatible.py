@@ -57,9 +57,10 @@ class OpenAICompatible(ChatClient):
         self._opening = asyncio.Lock()
 
     async def close(self) -> None:
-        """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
+        """Close the connections; a later request opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     async def _open(self) -> "aiohttp.ClientSession":
         async with self._opening:

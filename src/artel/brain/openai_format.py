@@ -1,5 +1,6 @@
 """Chat completions in the OpenAI format: request bodies, answers (whole or streamed), and what its clients share."""
 
+import base64
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -86,7 +87,7 @@ def body_of(request: Request, model: str, refused: Refused, *, stream: bool) -> 
         text = json.dumps(schema.schema, ensure_ascii=False)
         rule = Message("system", f"Answer with JSON only, no other text, valid against this JSON schema:\n{text}")
         messages, schema = (*messages[:system_count], rule, *messages[system_count:]), None
-    body: dict[str, Any] = {"model": model, "messages": [_message(message) for message in messages]}
+    body: dict[str, Any] = {"model": model, "messages": _documents(messages)}
     body["max_completion_tokens" if "max_tokens" in refused else "max_tokens"] = request.max_tokens
     if "temperature" not in refused:
         body["temperature"] = request.temperature
@@ -263,6 +264,34 @@ def _can_be_strict(schema: Any) -> bool:
         if not closed or set(properties) != set(schema.get("required") or ()):
             return False
     return all(_can_be_strict(part) for part in schema.values())
+
+
+def _documents(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    """Return the messages; attached files are parts of the message that they belong to."""
+    documents: list[dict[str, Any]] = []
+    files: list[Message] = []  # of the next message
+    for message in messages:
+        if message.file is not None:
+            files.append(message)
+        else:
+            documents.append(_message(message))
+            if files:
+                documents[-1]["content"] = _parts([*files, message])
+                files = []
+    return documents
+
+
+def _parts(messages: list[Message]) -> str | list[dict[str, Any]]:
+    """Return the content of several messages as one: a text, or parts if there are images."""
+    if not any(message.file and message.file.image for message in messages):
+        return "\n\n".join(message.content for message in messages)
+    parts: list[dict[str, Any]] = []
+    for message in messages:
+        parts.append({"type": "text", "text": message.content})
+        if message.file is not None and message.file.image:
+            data = base64.b64encode(message.file.image).decode()
+            parts.append({"type": "image_url", "image_url": {"url": f"data:{message.file.media_type};base64,{data}"}})
+    return parts
 
 
 def _message(message: Message) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Discounts for cached input are ignored, so the computed cost is an upper bound.
 import asyncio
 import importlib.util
 import json
+import re
 import threading
 from pathlib import Path
 from typing import NamedTuple
@@ -14,14 +15,19 @@ _FILE = "model_prices_and_context_window_backup.json"
 # Self-hosted servers: calls are free.
 LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm"})
 DEMO = "demo"  # the demo brain, which uses no model
+_DAY = re.compile(r"-(20\d\d-?\d\d-?\d\d|[01]\d[0-3]\d)$")  # as in gpt-4o-2024-08-06 and gpt-4-0613
 
 
 class Price(NamedTuple):
-    """Dollars per token, and the maximum number of input tokens."""
+    """Dollars per token, the maximum number of input and output tokens, and what kind of model it is."""
 
     input: float | None
     output: float | None
     window: int | None
+    max_output: int | None = None
+    takes_images: bool | None = None
+    mode: str | None = None  # chat, embedding, image_generation, …
+    provider: str | None = None
 
 
 _lock = threading.Lock()
@@ -52,6 +58,30 @@ def window(model: str) -> int | None:
     """Return the maximum number of input tokens of a model, None if unknown."""
     price = _find(model)
     return price.window if price else None
+
+
+def find(model: str) -> Price | None:
+    """Return what is known about a model; None if nothing is."""
+    return _find(model)
+
+
+def takes_images(model: str) -> bool | None:
+    """Return whether a model takes images as input; None if unknown."""
+    price = _find(model)
+    return price.takes_images if price else None
+
+
+def is_chat(model: str) -> bool:
+    """Return whether a model can chat, as far as is known: embeddings, speech and image models can't."""
+    price = _find(model)
+    return price is None or price.mode in (None, "chat", "responses", "completion")
+
+
+def chat_models(provider: str) -> list[str]:
+    """Return the names of a provider's chat models that the file lists, without snapshots of a day."""
+    prices = _map if _map is not None else _loaded()
+    names = [name for name, price in prices.items() if price.provider == provider and price.mode == "chat"]
+    return [name for name in names if not name.startswith("ft:") and not _DAY.search(name)]
 
 
 async def load() -> None:
@@ -96,6 +126,10 @@ def _read() -> dict[str, Price]:
             entry.get("input_cost_per_token"),
             entry.get("output_cost_per_token"),
             entry.get("max_input_tokens") or entry.get("max_tokens"),
+            entry.get("max_output_tokens"),
+            entry.get("supports_vision"),
+            entry.get("mode"),
+            entry.get("litellm_provider"),
         )
         for name, entry in json.loads(text).items()
         if name != "sample_spec"

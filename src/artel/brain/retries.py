@@ -8,7 +8,9 @@ from functools import reduce
 
 from artel.brain import prices
 from artel.brain.brain import Brain, BudgetGuard, Completion, Message, Request, TokenSink, Usage
+from artel.brain.demo.demo_brain import DemoBrain
 from artel.brain.errors import ContextTooLarge, ModelAnswerInvalid, ModelError, ModelTimedOut
+from artel.brain.images import for_model
 from artel.brain.structured import SchemaMismatch, parsed_answer
 from artel.brain.window import estimated_tokens, fit_to_model
 from artel.logs import get_logger
@@ -50,9 +52,11 @@ class RetryingBrain:
         choose: Callable[[str], Brain],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        takes_images: Callable[[str], bool] = lambda _model: True,
     ) -> None:
         self._choose = choose
         self._sleep = sleep
+        self._takes_images = takes_images
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
         """Return the model's answer; its usage, or that of the error, is the total of all attempts."""
@@ -108,6 +112,7 @@ class RetryingBrain:
         self, request: Request, stream: TokenSink | None, usages: list[Usage]
     ) -> Completion:
         brain = self._choose(request.model)
+        request = for_model(request, self._takes_images)
         request = await fit_to_model(request)
         for retry in range(RETRIES + 1):
             if usages and stream is not None:
@@ -130,7 +135,9 @@ class RetryingBrain:
 async def _complete_paid(brain: Brain, request: Request, stream: TokenSink | None) -> Completion:
     """Reserve the maximum cost of a call, make it, and record its actual cost."""
     guard, most = request.budget_guard, None
-    if guard is not None and prices.cost(request.model, 1, 1):
+    # Decided for each call: models can be configured while a run that began with the demo brain goes on.
+    is_free = isinstance(brain, DemoBrain)
+    if guard is not None and not is_free and prices.cost(request.model, 1, 1):
         input_tokens, _ = await estimated_tokens(request, "", ())
         most = prices.cost(request.model, int(input_tokens * INPUT_MARGIN) + INPUT_EXTRA, request.max_tokens)
     if guard is None or not most:  # models that are free or have no known price need no budget

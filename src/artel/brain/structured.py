@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from artel.brain.brain import Completion, Schema
+from artel.contract.json_schema import schema_validator
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -27,7 +28,7 @@ async def parsed_answer(completion: Completion, schema: Schema) -> Completion:
     """Return the completion with `parsed` filled in, or raise `SchemaMismatch`."""
     jsonschema = await load_jsonschema()
     value = _parse(completion.content)
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema.schema).iter_errors(value))
+    error = jsonschema.exceptions.best_match(schema_validator(schema.schema).iter_errors(value))
     if error is not None:
         path = "".join(f"[{step!r}]" for step in error.absolute_path) or "the document"
         raise SchemaMismatch(f"{path}: {error.message[:500]}", f"{path} breaks the rule {error.validator!r}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from artel.brain import prices
 from artel.brain.brain import Message, Part, Request, ToolCall, ToolSchema
 from artel.brain.errors import ContextTooLarge
+from artel.brain.images import image_tokens
 from artel.brain.tokens import Counter, count_tokens, is_exact, is_ready
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def _estimate(request: Request, content: str, calls: tuple[ToolCall, ...], count
 
     tokens = TOKENS_PER_MESSAGE * len(request.messages)
     tokens += sum(count(message.content) + count_calls(message.tool_calls) for message in request.messages)
+    tokens += sum(image_tokens(message.file, request.model) for message in request.messages)
     tokens += count(str(request.response_format.schema)) if request.response_format else 0
     tokens += sum(count(f"{tool.name}{tool.description}{tool.parameters}") for tool in request.tools)
     return tokens, count(content) + count_calls(calls)
@@ -91,7 +93,7 @@ def fit(request: Request, window: int | None, count: Counter) -> Request:
     """Return the request, shortened to fit `window` and its own `max_context_tokens`.
 
     Order: shorten large tool results, drop the oldest history, drop memory, reduce the room for the answer, cut the
-    guidance from the user's folder.
+    guidance from the user's folder, cut attached texts.
     """
     limits = [limit for limit in (window, request.max_context_tokens) if limit is not None]
     if not limits:
@@ -112,6 +114,7 @@ def fit(request: Request, window: int | None, count: Counter) -> Request:
         (good, lambda over: fitting.cut_part("guidance", over)),
         (good, lambda over: fitting.cut_exchange(over, 0)),
         (good, lambda over: fitting.cut_part("note", over)),
+        (good, fitting.cut_files),
     ]
     for answer, make_room in steps:
         over = fitting.tokens - room(answer)
@@ -125,7 +128,7 @@ def fit(request: Request, window: int | None, count: Counter) -> Request:
             limit = f"the limit is {request.max_context_tokens:,} tokens (setting max_context_tokens)"
         raise ContextTooLarge(
             f"The message, the agent's prompt and its tools have about {fitting.tokens:,} tokens, but {limit}. "
-            "Shorten the message, or choose a model with a larger window."
+            "Shorten the message, attach less, or choose a model with a larger window."
         )
     most = request.max_tokens if window is None else min(request.max_tokens, window - fitting.tokens)
     return replace(request, messages=tuple(fitting.messages), max_tokens=most)
@@ -142,7 +145,8 @@ class _Fitting:
     def __init__(self, request: Request, count: Counter) -> None:
         self.messages = list(request.messages)
         self._count = count
-        self._sizes = [_message_tokens(message, count) for message in self.messages]
+        self._model = request.model
+        self._sizes = [_message_tokens(message, count, self._model) for message in self.messages]
         self._other_tokens = _other_tokens(request, count)
 
     @property
@@ -182,6 +186,20 @@ class _Fitting:
                 over -= self._drop(index)
                 index = self._first(part, index)
 
+    def cut_files(self, over: int) -> None:
+        """Cut the ends of texts that are attached to the last message, the longest first."""
+        texts = [
+            index
+            for index, message in enumerate(self.messages)
+            if message.part == "attachment" and message.file is not None and not message.file.is_image
+        ]
+        for index in sorted(texts, key=lambda index: -self._sizes[index]):
+            if over <= 0:
+                return
+            before = self._sizes[index]
+            self._replace(index, cut_file(self.messages[index], before - TOKENS_PER_MESSAGE - over, self._count))
+            over -= before - self._sizes[index]
+
     def cut_exchange(self, over: int, min_tokens: int) -> None:
         """Shorten tool calls and their results, the oldest first, each to no less than `min_tokens`."""
         for index, message in enumerate(self.messages):
@@ -213,7 +231,21 @@ class _Fitting:
         return self._sizes.pop(index)
 
     def _replace(self, index: int, message: Message) -> None:
-        self.messages[index], self._sizes[index] = message, _message_tokens(message, self._count)
+        self.messages[index], self._sizes[index] = message, _message_tokens(message, self._count, self._model)
+
+
+def cut_file(message: Message, tokens: int, count: Counter) -> Message:
+    """Return the message of an attached text with so many tokens, or few more: the end of the text is left out."""
+    head, _, rest = message.content.partition("\n<<<")
+    mark, _, rest = rest.partition("\n")
+    whole, separator, end = rest.rpartition("\n")
+    if not separator or message.file is None:  # a note, which is short
+        return message
+    note = f"[The rest of {message.file.name} is left out here, because it is too long.]"
+    whole = whole.removesuffix(f"\n{note}")
+    frame = f"{head}\n<<<{mark}\n{note}\n{end}"
+    text = _cut_text(whole, tokens - count(frame) - 1, count)
+    return replace(message, content=f"{head}\n<<<{mark}\n{text}\n{note}\n{end}")
 
 
 def _cut_json(text: str, tokens: int, of_tokens: int, count: Counter) -> str:
@@ -271,7 +303,8 @@ def _cut_value(value: "JsonValue", most: int) -> "JsonValue":
 
 
 def _count_request(request: Request, count: Counter) -> int:
-    return _other_tokens(request, count) + sum(_message_tokens(message, count) for message in request.messages)
+    own = sum(_message_tokens(message, count, request.model) for message in request.messages)
+    return _other_tokens(request, count) + own
 
 
 def _bytes(text: str) -> int:
@@ -285,8 +318,10 @@ def _other_tokens(request: Request, count: Counter) -> int:
     return TOKENS_PER_REQUEST + schema_tokens + count_tools(request.tools, count)
 
 
-def _message_tokens(message: Message, count: Counter) -> int:
+def _message_tokens(message: Message, count: Counter, model: str) -> int:
     tokens = count(message.content) + TOKENS_PER_MESSAGE
+    if message.file is not None:
+        tokens += image_tokens(message.file, model)
     if message.tool_call_id:
         tokens += count(message.tool_call_id)
     return tokens + sum(count(f"{call.id}{call.name}{call.arguments}") + TOKENS_PER_CALL for call in message.tool_calls)

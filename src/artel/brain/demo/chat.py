@@ -92,7 +92,7 @@ SHOWN_LINES = 8
 SHOWN_CHARACTERS = 400
 
 # Keys under which a result holds its data.
-_WRAPPERS = ("data", "result", "output", "entries", "files", "matches", "items", "content")
+_WRAPPERS = ("data", "result", "output", "entries", "files", "matches", "items", "content", "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,8 +346,9 @@ def _lines(data: Any) -> list[str]:
 def _entry(item: Any) -> str:
     if not isinstance(item, dict):
         return str(item)
-    name = next((str(item[key]) for key in ("path", "name", "file") if item.get(key)), json.dumps(item))
-    line, text = item.get("line") or item.get("line_number"), item.get("text") or item.get("snippet")
+    name = next((str(item[key]) for key in ("path", "name", "file", "url") if item.get(key)), json.dumps(item))
+    line = item.get("line") or item.get("line_number")
+    text = item.get("text") or item.get("title") or item.get("snippet")
     return f"{name}{f':{line}' if line else ''}{f' {text}' if text else ''}"
 
 

@@ -3,17 +3,32 @@
 import asyncio
 import json
 import re
+from dataclasses import replace
 from itertools import takewhile
 
-from artel.brain.brain import Completion, Request, TokenSink, ToolCall, Usage
+from pydantic import JsonValue
+
+from artel.brain.brain import Completion, Request, Schema, TokenSink, ToolCall, Usage
 from artel.brain.demo.chat import find_sum, reply, summary
+from artel.brain.demo.files import acknowledgement, files_of_last
 from artel.brain.demo.plans import structured_answer
 from artel.brain.demo.review import Review
-from artel.brain.demo.user_words import DemoConversation, missing_tool, parse_conversation, wanted_call
-from artel.brain.demo.work import TaskScript
+from artel.brain.demo.schema_values import SchemaFiller
+from artel.brain.demo.theft import Theft
+from artel.brain.demo.user_words import (
+    DemoConversation,
+    language_of,
+    missing_tool,
+    parse_conversation,
+    wanted_call,
+)
+from artel.brain.demo.work import WRITE, TaskScript
+from artel.text import one_line
 
 MODEL = "demo"
 BYTES_PER_TOKEN = 4
+TITLE_CHARACTERS = 120
+OUTPUT = "output"  # the schema of a capability's result; other schemas hold what the user said
 
 _WORDS = re.compile(r"(?<!\s)\s*+\S++(?:\s++\Z)?")
 
@@ -23,9 +38,14 @@ class DemoBrain:
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
         """Return the answer, streamed word by word."""
+        files = files_of_last(request.messages)
+        if any(message.file for message in request.messages):
+            request = replace(request, messages=tuple(message for message in request.messages if message.file is None))
         conversation = parse_conversation(request.messages)
         if request.response_format is not None:
-            value = structured_answer(request.response_format, conversation.messages)
+            value: JsonValue = structured_answer(request.response_format, conversation.messages)
+            if value is None:
+                value = _filled(request.response_format, conversation)
             text = json.dumps(value, ensure_ascii=False)
             await _write([text], stream)
             return Completion(text, (), "stop", _usage(request, text), parsed=value)
@@ -39,6 +59,8 @@ class DemoBrain:
             # The tool results at the end of the conversation have no reply yet.
             results = list(takewhile(lambda message: message.role == "tool", reversed(request.messages)))[::-1]
             text = summary(request.messages, results) if results else reply(conversation.messages, request.tools)
+        if files:
+            text = f"{acknowledgement(files, language_of(conversation.last))}\n\n{text}"
         words = _WORDS.findall(text)
         allowed = words[: request.max_tokens]
         await _write(allowed, stream)
@@ -56,9 +78,12 @@ async def _write(words: list[str], stream: TokenSink | None) -> None:
             await asyncio.sleep(0)
 
 
-def _script(conversation: DemoConversation, request: Request) -> Review | TaskScript | None:
+def _script(conversation: DemoConversation, request: Request) -> Review | Theft | TaskScript | None:
     """Return the script for a request that takes several tool calls, or None."""
     tools = frozenset(tool.name for tool in request.tools)
+    theft = Theft.wanted(conversation.last, tools)
+    if theft is not None:
+        return theft
     review = Review.wanted(conversation.last, tools)
     if review is not None or not conversation.is_part:
         return review
@@ -66,7 +91,24 @@ def _script(conversation: DemoConversation, request: Request) -> Review | TaskSc
     return None if is_plain or find_sum(conversation.last) else TaskScript(conversation.last, tools)
 
 
-def _next_call(script: Review | TaskScript | None, conversation: DemoConversation, request: Request) -> ToolCall | None:
+def _filled(schema: Schema, conversation: DemoConversation) -> JsonValue:
+    """Return a value for the schema of a capability: the result of the task, or the user's words as parameters."""
+    words = conversation.last
+    if schema.name != OUTPUT:
+        return SchemaFiller(schema.schema, one_line(words.partition("\n")[0], TITLE_CHARACTERS), words).value()
+    script = TaskScript(words, frozenset())
+    calls = [call.name for message in conversation.messages for call in message.tool_calls]
+    results = [message for message in conversation.messages if message.role == "tool"]
+    if WRITE in calls:  # the script wrote its file, and nothing else was called
+        text = script.text([result.content for result in results])
+    else:
+        text = script.text((), summary(conversation.messages, results))
+    return SchemaFiller(schema.schema, script.subject, text).value()
+
+
+def _next_call(
+    script: Review | Theft | TaskScript | None, conversation: DemoConversation, request: Request
+) -> ToolCall | None:
     """Return the next tool call, if any: the script's, or the one that the user's last message asks for."""
     number = sum(len(message.tool_calls) for message in request.messages) + 1
     if script is not None:

@@ -55,13 +55,14 @@ _STEP = re.compile(rf"(?i)\s*+(?:[-*•]\s|\d{{1,2}}[.)]\s|(?:(?:and|then|next|f
 _VERB = re.compile(rf"(?i)(?:find out|{_ANY_KIND})\s++(?:(?:the|an?|some)\s++)?")
 # A step that writes a text without naming its topic.
 _NO_TOPIC = re.compile(r"(?i)(?:write|draft|outline|prepare|create|make) an? (?:[\w-]{1,30} ){0,2}[\w-]{1,30}")
+_ABOUT_IT = re.compile(r"(?i)\b(about|on) (?:it|this|that)$")
 _OF_KIND = {kind: re.compile(rf"(?i)\b(?:{words})\b|{_RU_ZH[kind]}") for kind, (words, _) in _KINDS.items()}
 _ROLE_OF_KIND = {kind: re.compile(rf"(?i){words}") for kind, (_, words) in _KINDS.items()}
 SHOWN_CHARACTERS = 200
 
 
-def structured_answer(schema: Schema, messages: tuple[Message, ...]) -> dict[str, Any]:
-    """Return a sensible value for a schema, by its name."""
+def structured_answer(schema: Schema, messages: tuple[Message, ...]) -> dict[str, Any] | None:
+    """Return a sensible value for a schema of the agent loop or the planner, by its name; None for others."""
     request = next((message.content for message in reversed(messages) if message.role == "user"), "")
     match schema.name:
         case "plan":
@@ -73,7 +74,7 @@ def structured_answer(schema: Schema, messages: tuple[Message, ...]) -> dict[str
             return {"understanding": f"The user asks: {' '.join(request.split())[:SHOWN_CHARACTERS]}"}
         case "steps":
             return {"steps": [text for text, _ in steps_of(request)]}
-    return {}
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class _AgentRole:
     name: str
     role: str
     tools: frozenset[str] = frozenset()
+    capabilities: str = ""
 
 
 def plan(text: str, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
@@ -136,7 +138,13 @@ def _with_topic(steps: list[tuple[str, int]]) -> list[tuple[str, int]]:
     topic = _VERB.sub("", research, count=1)
     if not topic:
         return steps
-    return [(f"{text} ({topic})" if _NO_TOPIC.fullmatch(text) else text, level) for text, level in steps]
+    return [(_about(text, topic), level) for text, level in steps]
+
+
+def _about(text: str, topic: str) -> str:
+    if _ABOUT_IT.search(text):
+        return _ABOUT_IT.sub(lambda found: f"{found[1]} {topic}", text)
+    return f"{text} ({topic})" if _NO_TOPIC.fullmatch(text) else text
 
 
 def _parallel_steps(part: str) -> Iterator[str]:
@@ -169,20 +177,26 @@ def _rank(kind: str) -> int:
 
 
 def _best(agents: list[_AgentRole], kind: str, text: str) -> str:
-    """Return the agent that the text names, else one with the requested tool and a matching role."""
+    """Return the agent that the text names, else one with the requested tool and a matching capability or role."""
     lowered = text.lower()
     named = (agent.name for agent in agents if agent.name.removeprefix("agent_") in lowered.split())
     with_tool = ([agent for agent in agents if tool in agent.tools] for tool in tools_for(text))
     agents = next(filter(None, with_tool), agents)
+    able = (agent.name for agent in agents if _ROLE_OF_KIND[kind].search(agent.capabilities))
     of_kind = (agent.name for agent in agents if _ROLE_OF_KIND[kind].search(f"{agent.name} {agent.role}"))
-    return next(named, None) or next(of_kind, None) or agents[0].name
+    return next(named, None) or next(able, None) or next(of_kind, None) or agents[0].name
 
 
 def _agents(prompts: list[str]) -> list[_AgentRole]:
     """Return the agents of the planner's prompt, which lists one JSON object per line."""
     lines = [line for prompt in prompts for line in prompt.splitlines() if line.startswith('{"name": "')]
     return [
-        _AgentRole(agent["name"], f"{agent['name']} {agent.get('role', '')}", frozenset(agent.get("tools") or ()))
+        _AgentRole(
+            agent["name"],
+            f"{agent['name']} {agent.get('role', '')}",
+            frozenset(agent.get("tools") or ()),
+            " ".join(agent.get("capabilities") or ()),
+        )
         for agent in map(read_json, lines)
         if agent is not None
     ]

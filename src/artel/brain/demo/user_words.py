@@ -75,6 +75,9 @@ def language_of(text: str) -> Language:
     return "ru" if _RUSSIAN.search(text) else "en"
 
 
+_WEB_SEARCH = (
+    r"(?:search|google)\s+(?:the\s+)?(?:web|internet)(?:\s+for|:)?\s+(?:(?:research|find out)\s+)?(?P<query>.+)"
+)
 _LIST, _READ, _WRITE = "tool_list_directory list_files", "tool_read_file read_file", "tool_write_file write_file"
 # The tools that carry out a command, the best first, and its wording.
 _PATTERNS = tuple(
@@ -88,8 +91,14 @@ _PATTERNS = tuple(
             ),
         ),
         (_LIST, r"(?:what|which)\s+files\s+(?:are\s+(?:there|here)|do\s+(?:i|we|you)\s+have|can\s+you\s+see)\?*|ls"),
-        ("web_search", r"(?:search|google)\s+(?:the\s+)?(?:web|internet)\s+(?:for\s+)?(?P<query>.+)"),
-        ("web_fetch", r"(?:fetch|open|read|get)\s+(?P<url>https?://\S+)"),
+        ("web_search", _WEB_SEARCH),
+        (
+            "web_fetch",
+            (
+                r"(?:(?:fetch|open|read|get|visit|summari[sz]e)\s+(?:the\s+page\s+)?)?"
+                r"(?P<url>https?://\S++)(?:\s++.*+)?"
+            ),
+        ),
         ("tool_search_files", r"(?:search|grep|look)\s+(?:(?:the|my|all)\s+files\s+)?for\s+(?P<query>.+)"),
         ("tool_search_files", r"(?:search|grep)\s+(?P<query>\S+)|find\s+(?P<text>\S+)\s+in\s+(?:the|my|all)\s+files"),
         ("memory_write", r"remember(?:\s+that)?[:,]?\s+(?P<content>.+)"),

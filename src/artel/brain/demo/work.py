@@ -18,6 +18,13 @@ NAME_WORDS = 5
 
 _FORMS: dict[str, Form] = {"research": "notes", "analysis": "checklist", "code": "code", "writing": "draft"}
 _OUTLINE = re.compile(r"(?i)\boutline|\bagenda\b|\btable of contents|\bоглавлени|\bплан\b|提纲|大纲")
+# Where the prompt of a capability names its topic, and what it begins with before the task itself.
+_TOPIC = re.compile(r"(?im)^topic:[ \t]*+(\S.*)")
+_LABEL = re.compile(r"\A[A-Z][\w ',()-]{2,60}:\s++(?=\S)")
+_ORDER = re.compile(
+    r"(?i)\A(?:(?:write|draft|prepare|create|make)\s++(?:(?:an?|the)\s++)?(?:[\w-]++\s++){0,3}?(?:about|on|of)"
+    r"|research|find out|look up|investigate|review|check|analy[sz]e|summari[sz]e)\s++(?=\S)"
+)
 _WORD = re.compile(r"[a-z0-9]{2,20}")
 _NOT_IN_NAMES = frozenset(("an", "the", "of", "on", "in", "for", "to", "and", "about", "write", "draft", "outline"))
 _CODE = '''"""{subject}."""
@@ -33,35 +40,41 @@ def test_{name}() -> None:
 '''
 _INTRODUCTIONS: dict[Language, dict[Form, str]] = {
     "en": {
-        "notes": "Notes for “{subject}”: what to find out, and where.",
-        "checklist": "A checklist for “{subject}”.",
-        "outline": "An outline for “{subject}”.",
-        "draft": "A first draft for “{subject}”.",
-        "code": "A first function for “{subject}”, with its test.",
+        "notes": "Notes by the demo brain, which has rules and no model: what to find out about “{subject}”. "
+        "The answers are missing.",
+        "checklist": "A checklist by the demo brain, which has rules and no judgement, for “{subject}”. "
+        "Its verdict and its score mean nothing.",
+        "outline": "An outline by the demo brain, which has rules and no model, for “{subject}”. "
+        "A model would fill it in.",
+        "draft": "A draft by the demo brain, which has rules and no model, for “{subject}”. "
+        "Each part says what a model would write there.",
+        "code": "A first function by the demo brain, which has rules and no model, for “{subject}”, with its test.",
     },
     "ru": {
-        "notes": "Заметки: «{subject}» — что узнать и где.",
-        "checklist": "Список проверок: «{subject}».",
-        "outline": "План текста: «{subject}».",
-        "draft": "Черновик: «{subject}».",
-        "code": "Первая функция с тестом: «{subject}».",
+        "notes": "Заметки демонстрационного мозга, у него есть правила, но нет модели: что узнать по теме «{subject}». "
+        "Ответов здесь нет.",
+        "checklist": "Список проверок от демонстрационного мозга, который не умеет судить: «{subject}». "
+        "Его вердикт и оценка ничего не значат.",
+        "outline": "План текста от демонстрационного мозга, без модели: «{subject}». Наполнит его настоящая модель.",
+        "draft": "Черновик демонстрационного мозга, без модели: «{subject}». "
+        "Каждая часть говорит, что написала бы модель.",
+        "code": "Первая функция с тестом от демонстрационного мозга, без модели: «{subject}».",
     },
     "zh": {
-        "notes": "“{subject}”的笔记：要弄清什么，去哪里找。",
-        "checklist": "“{subject}”的检查清单。",
-        "outline": "“{subject}”的提纲。",
-        "draft": "“{subject}”的初稿。",
-        "code": "“{subject}”的第一个函数和测试。",
+        "notes": "演示大脑的笔记，只有规则，没有模型：关于“{subject}”要弄清什么。这里没有答案。",
+        "checklist": "演示大脑为“{subject}”列的检查清单，它不会判断，结论和分数没有意义。",
+        "outline": "演示大脑为“{subject}”列的提纲，没有模型，内容要由模型来写。",
+        "draft": "演示大脑为“{subject}”写的初稿，没有模型。每一部分说明模型会在那里写什么。",
+        "code": "演示大脑为“{subject}”写的第一个函数和测试，没有模型。",
     },
 }
 _CONTENTS: dict[Language, dict[Form, str]] = {
     "en": {
-        "notes": "# Notes: {subject}\n\n1. What is it, and who needs it?\n2. Which ways are there, and what does "
-        "each cost?\n3. What is known to go wrong?\n4. Who has decided this before, and why?\n\nWhere to "
-        "look: the project's own files, its documentation, the people who use it.\n",
-        "checklist": "# Checklist: {subject}\n\n- [ ] It does what was requested, and nothing else\n- [ ] The edge "
-        "cases are tested: none, one, very many\n- [ ] Errors say what happened and what to do\n- [ ] New "
-        "readers can follow it\n\nTo look at first: what is used most, and what was changed last.\n",
+        "notes": "# Notes: {subject}\n\n1. What is it, in one sentence?\n2. How did it come about, and who was part of "
+        "it?\n3. Which sources say so, and do they agree?\n4. What is disputed, and what is not known?\n",
+        "checklist": "# Checklist: {subject}\n\n- [ ] It does what was asked for, and nothing else\n- [ ] The most "
+        "important thing comes first\n- [ ] What it claims can be checked: a source, an example or a test\n"
+        "- [ ] A new reader can follow it\n",
         "outline": "# Outline: {subject}\n\n1. The point, in one sentence\n2. For whom, and what they know already\n"
         "3. Three things to take away\n4. An example\n5. What to do next\n",
         "draft": "# {subject}\n\nIn short: one paragraph after which a reader in a hurry can stop.\n\n## The "
@@ -70,12 +83,10 @@ _CONTENTS: dict[Language, dict[Form, str]] = {
         "code": _CODE,
     },
     "ru": {
-        "notes": "# Заметки: {subject}\n\n1. Что это и кому это нужно?\n2. Какие есть пути и сколько стоит каждый?\n"
-        "3. Что обычно идёт не так?\n4. Кто это уже решал и почему так?\n\nГде смотреть: файлы проекта, "
-        "документация, люди, которые этим пользуются.\n",
-        "checklist": "# Проверки: {subject}\n\n- [ ] Делает то, о чём просили, и ничего лишнего\n- [ ] Края проверены: "
-        "ничего, один, очень много\n- [ ] Ошибки видны, и ясно, что делать\n- [ ] Новый человек разберётся"
-        "\n",
+        "notes": "# Заметки: {subject}\n\n1. Что это, одной фразой?\n2. Как это возникло и кто в этом участвовал?\n"
+        "3. Какие источники это подтверждают и согласны ли они?\n4. О чём спорят и что неизвестно?\n",
+        "checklist": "# Проверки: {subject}\n\n- [ ] Делает то, о чём просили, и ничего лишнего\n- [ ] Главное стоит "
+        "первым\n- [ ] Утверждения можно проверить: источник, пример или тест\n- [ ] Новый человек разберётся\n",
         "outline": "# План: {subject}\n\n1. Главное одной фразой\n2. Для кого и что они уже знают\n3. Три мысли, "
         "которые останутся\n4. Пример\n5. Что делать дальше\n",
         "draft": "# {subject}\n\nКоротко: один абзац, после которого можно не читать.\n\n## Вопрос\n\nЗадача "
@@ -84,10 +95,10 @@ _CONTENTS: dict[Language, dict[Form, str]] = {
         "code": _CODE,
     },
     "zh": {
-        "notes": "# 笔记：{subject}\n\n1. 这是什么，谁需要它？\n2. 有哪些做法，各要付出什么？\n3. 常见的问题是什么？"
-        "\n4. 以前谁做过决定，为什么？\n\n去哪里找：项目文件、文档和使用它的人。\n",
-        "checklist": "# 检查清单：{subject}\n\n- [ ] 做到了要求的，没有多余的\n- [ ] 试过边界：没有、一个、很多\n- [ ] "
-        "出错时会说明，并告诉怎么办\n- [ ] 新人能看懂\n",
+        "notes": "# 笔记：{subject}\n\n1. 一句话：这是什么？\n2. 它是怎么来的，谁参与了？\n3. 哪些来源可以证实，"
+        "它们一致吗？\n4. 有哪些争议，还有什么不清楚？\n",
+        "checklist": "# 检查清单：{subject}\n\n- [ ] 做到了要求的，没有多余的\n- [ ] 最重要的放在最前面\n- [ ] "
+        "所说的可以核实：来源、例子或测试\n- [ ] 新人能看懂\n",
         "outline": "# 提纲：{subject}\n\n1. 一句话说明重点\n2. 写给谁，他们已经知道什么\n3. 三个要点\n4. 一个例子\n5. "
         "下一步\n",
         "draft": "# {subject}\n\n简而言之：读完这一段就可以停下。\n\n## 问题\n\n用当事人的话说明。\n\n## 回答\n\n"
@@ -96,9 +107,9 @@ _CONTENTS: dict[Language, dict[Form, str]] = {
     },
 }
 _SAVED: dict[Language, str] = {
-    "en": "It is in the task workspace as `{path}`. The shape is by rules; the content takes a real model.",
-    "ru": "Лежит в рабочей папке задачи: `{path}`. Форма — по правилам; содержание напишет настоящая модель.",
-    "zh": "已写入任务工作区：`{path}`。形式来自规则，内容要由真正的模型来写。",
+    "en": "It is in the task workspace as `{path}`.",
+    "ru": "Лежит в рабочей папке задачи: `{path}`.",
+    "zh": "已写入任务工作区：`{path}`。",
 }
 
 
@@ -116,7 +127,7 @@ class TaskScript:
 
     @property
     def _path(self) -> str:
-        all_words = _WORD.findall(self.task.lower())
+        all_words = _WORD.findall(_LABEL.sub("", self.task, count=1).lower())
         words = [word for word in all_words if word not in _NOT_IN_NAMES] or all_words
         return f"{'-'.join([self._form, *words[:NAME_WORDS]])}.{'py' if self._form == 'code' else 'md'}"
 
@@ -126,11 +137,23 @@ class TaskScript:
             return None
         return WRITE, {"path": self._path, "content": self._fill(_CONTENTS)}
 
-    def text(self, results: Sequence[str]) -> str:
-        """Return the result of the task."""
+    @property
+    def subject(self) -> str:
+        """What the task is about, in a few words."""
+        topic = _TOPIC.search(self.task)
+        lines = [" ".join(line.split()) for line in self.task.splitlines() if line.strip()] or [""]
+        has_heading = lines[0].endswith(":") and len(lines) > 1
+        text = topic[1] if topic else lines[1 if has_heading else 0]
+        text = _ORDER.sub("", _LABEL.sub("", text, count=1), count=1)
+        text = text.replace('"', "'").replace("\\", "/")[:SUBJECT_CHARACTERS].rstrip(".: ")
+        return text[:1].upper() + text[1:]
+
+    def text(self, results: Sequence[str], found: str = "") -> str:
+        """Return the result of the task, with what a search found."""
         content = self._fill(_CONTENTS)
         parts = [
             self._fill(_INTRODUCTIONS),
+            *([found] if found else []),
             f"```python\n{content}```" if self._form == "code" else content.rstrip(),
         ]
         values = map(read_json, results)
@@ -139,6 +162,5 @@ class TaskScript:
         return "\n\n".join(parts)
 
     def _fill(self, texts: dict[Language, dict[Form, str]]) -> str:
-        subject = " ".join(self.task.replace('"', "'").replace("\\", "/").split())[:SUBJECT_CHARACTERS].rstrip(".")
         name = "_".join(["do", *_WORD.findall(self.task.lower())[:2]])
-        return texts[language_of(self.task)][self._form].format(subject=subject, name=name)
+        return texts[language_of(self.task)][self._form].format(subject=self.subject, name=name)

@@ -1,0 +1,1 @@
+"""Providers of models and settings that administrators change while the server runs."""
