@@ -1,0 +1,1 @@
+"""Files that users attach to messages: their types, rows and uploads."""
