@@ -136,6 +136,28 @@ def test_stopped_answer_survives_reload_and_can_be_retried(chat: ChatPage, dicta
     expect(chat.page.get_by_role("button", name="Again")).to_have_count(0)
 
 
+@pytest.mark.req("AGT-03.4")
+def test_answer_is_rated_with_the_keyboard(chat: ChatPage) -> None:
+    chat.open()
+    chat.send("Hello")
+    good, bad = (chat.page.get_by_role("button", name=f"{word} answer") for word in ("Good", "Bad"))
+    expect(good).to_have_attribute("aria-pressed", "false")
+
+    bad.focus()
+    chat.page.keyboard.press("Enter")
+    expect(bad).to_have_attribute("aria-pressed", "true")
+    chat.page.keyboard.press("Tab")
+    chat.page.keyboard.type("Too short.")
+    chat.page.keyboard.press("Enter")
+
+    expect(bad).to_be_focused()
+    [_, answer] = chat.stored()
+    assert answer["feedback"] == {"rating": "bad", "comment": "Too short."}
+    chat.page.reload()
+    expect(bad).to_have_attribute("aria-pressed", "true")
+    expect(good).to_have_attribute("aria-pressed", "false")
+
+
 def test_reload_keeps_last_agent_selected(chat: ChatPage) -> None:
     chat.open()
     chat.send("Hello", to="agent_writer")

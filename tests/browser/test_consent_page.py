@@ -161,12 +161,30 @@ def test_hidden_characters_are_marked_and_announced_in_what_is_approved(chat: Ch
         expect(shown).to_contain_text("You refused. Nothing was written.")
 
 
+@pytest.mark.req("AGT-02.7", "SEC-03.2")
+def test_every_argument_of_a_tool_is_shown_before_it_is_approved(chat: ChatPage, models: ModelServer) -> None:
+    asking = {"settings": {"tools": {"write_file": {"requires_approval": True}}}}
+    assert chat.person.http.patch(f"/my/projects/{chat.id}", json=asking).status_code == 200
+    models.script(call("write_file", path="notes.md", content="rm -rf ~ \u202e\npath: safe.md"), Say("No."))
+    chat.open()
+
+    chat.send("Write it")
+    shown = question(chat.page)
+    expect(shown).to_contain_text("agent_coder wants to call write_file with")
+    # No argument can look like two.
+    lines = ["path: notes.md\n", "content: rm -rf ~ \\u202e\n", "  | path: safe.md\n"]
+    expect(shown.locator(".diff .kept")).to_have_text(lines)
+    expect(shown.locator(".warning")).to_have_text("The call has 1 hidden character (U+202E); it is shown as \\u202e.")
+    shown.get_by_role("button", name="Refuse").click()
+    expect(shown).to_contain_text("You refused. It was not done.")
+
+
 @pytest.mark.req("SEC-03.2")
 def test_hidden_characters_after_the_cut_of_a_diff_are_announced(
     chat: ChatPage, models: ModelServer, tmp_path: Path
 ) -> None:
     (tmp_path / "work").mkdir()
-    content = "# padding\n" * 2_500 + "a = 1 \u202e\n"
+    content = f"# {'padding ' * 20}\n" * 2_000 + "a = 1 \u202e\n"
     models.script(call("tool_write_file", path="x.py", content=content), Say("No."))
     chat.open()
 

@@ -224,7 +224,8 @@ def test_planning_without_agents_fails_and_can_be_retried(room: PlanPage) -> Non
 
     expect(room.plan.get_by_role("heading")).to_have_text("No plan was made")
     expect(message_texts(room.page).last).to_contain_text("no agents")
-    room.user.person.agent(room.chat.id, name="agent_coder")
+    for name in ("agent_coder", "agent_writer"):  # nothing is planned for a single agent
+        room.user.person.agent(room.chat.id, name=name)
     room.button("Retry what is not done").click()
     expect(message_texts(room.page).last).to_have_text("Result of 1.")
     expect(room.state).to_have_text("done")
@@ -503,7 +504,7 @@ def test_refused_budget_ends_plan_with_partial_results(room: PlanPage) -> None:
 
 def test_a_model_without_a_known_price_is_named(room: PlanPage) -> None:
     room.user.person.agent(room.chat.id, name="agent_odd", model="openai/nobody-knows-this")
-    room.team.needs, room.team.agent = {"1": ""}, lambda _: "agent_odd"
+    room.team.needs, room.team.agent = {"1": "", "2": ""}, lambda _: "agent_odd"
     room.ask()
 
     expect(room.plan.locator(".figures")).to_contain_text("Price not known for openai/nobody-knows-this")

@@ -2,6 +2,7 @@
 
 import { $, Problem, call, clock, copyOf, day, field, fill, isBusy, onSubmit, setProse, valuesOf, view } from "./basics.js";
 import * as chat from "./chat.js";
+import * as nodes from "./nodes.js";
 import * as space from "./space.js";
 
 const PAGE_SIZE = 50;
@@ -16,6 +17,8 @@ function tidy() {
 function show(name, title, focused) {
   for (const section of document.querySelectorAll(".view")) section.hidden = section.id !== name;
   $("account").hidden = !view.account;
+  $("nodes-link").hidden = !view.account?.is_admin;
+  $("nodes-link").ariaCurrent = name === "nodes" ? "page" : null;
   document.title = `${title} – Artel`;
   focused?.focus();
 }
@@ -66,6 +69,7 @@ function isAgreed(question) {
 function signOut(reason, state = null) {
   view.round += 1;
   space.close();
+  nodes.close();
   chat.forget();
   view.account = project = null;
   for (const form of document.forms) form.reset();
@@ -169,6 +173,7 @@ async function route() {
   const isOpen = !$("project").hidden && project?.id === place?.id; // then it stays in sight
   chat.close();
   space.close();
+  nodes.close();
   if (!isOpen) show("loading", "Loading…");
   try {
     const wrong = proof ? await signInByLink(proof) : "";
@@ -179,11 +184,18 @@ async function route() {
     }
     const { email, user_id } = view.account;
     $("account-name").textContent = email ?? `User ${user_id}`;
-    if (place) showProject(await call("GET", `/my/projects/${place.id}`), place, isOpen);
+    if (location.hash === "#/nodes") await showNodes();
+    else if (place) showProject(await call("GET", `/my/projects/${place.id}`), place, isOpen);
     else showProjects(await call("GET", `/my/projects?limit=${PAGE_SIZE}`));
   } catch (trouble) {
     if (mine === view.round) showTrouble(trouble);
   }
+}
+
+async function showNodes() {
+  await nodes.ask(); // so that who may not see them is told before anything is shown
+  show("nodes", "Nodes", $("nodes-title"));
+  nodes.open();
 }
 
 function showTrouble(trouble) {

@@ -3,6 +3,7 @@
 import { question, settle } from "./consent.js";
 import { isOver } from "./plan_card.js";
 import { Plans } from "./plans.js";
+import { offerRating } from "./rating.js";
 import { setText } from "./text.js";
 import { changedFiles, endUndo, hasChanged, offerUndo } from "./undo.js";
 import { setVisible, visible } from "./visible.js";
@@ -375,12 +376,13 @@ function byWhom({ role, agent, error_code, retry_of, turn_id }) {
 }
 
 function describe(item, message) {
-  const { id, turn_id, role, status, timestamp } = message;
+  const { id, turn_id, role, status, timestamp, feedback } = message;
   const today = timestamp && day(timestamp) === day(Date.now());
   const by = byWhom(message);
   Object.assign(item.dataset, { id: id ?? "", turn: turn_id ?? "", role, status: status ?? "ok" });
   if (["Stopped", "Cut off"].includes(by)) item.dataset.status = "stopped";
   if (role === "system" && turn_id && questionOf(turn_id)?.dataset.status !== "retried") offerAgain(item, turn_id);
+  if (role === "assistant" && id) offerRating(item, talk.id, id, feedback);
   if (timestamp) item.dataset.at = Date.parse(timestamp);
   fill(item, { by, at: timestamp ? `${today ? "" : `${day(timestamp)}, `}${clock(timestamp)}` : "" });
 }

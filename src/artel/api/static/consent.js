@@ -27,13 +27,15 @@ export function question(approval, agent) {
   const item = copyOf("question");
   const { id, turn_id, tool, arguments: given, details, expires_at } = approval;
   Object.assign(item.dataset, { approval: id, turn: turn_id, role: "question", tool });
-  const what = String(given.path ?? given.name ?? JSON.stringify(given));
-  const diff = details.diff ?? (WANTS[tool] ? whole(given) : "");
+  const what = WANTS[tool] ? String(given.path ?? given.name ?? JSON.stringify(given)) : "";
+  const diff = details.diff ?? (WANTS[tool] ? whole(given) : listed(given));
   fill(item, { wants: WANTS[tool] ?? `wants to call ${visible(tool, "")} with`, until: `Answer until ${clock(expires_at)}.` });
   setVisible(field(item, "who"), agent ?? "An agent", "");
   setVisible(field(item, "what"), what, "");
+  field(item, "what").hidden = !what;
   setVisible(field(item, "reason"), details.reason ?? "", "");
-  const shown = tool === "tool_run_command" ? "The command" : details.diff ? "The diff" : "The new content";
+  const content = WANTS[tool] ? "The new content" : "The call";
+  const shown = tool === "tool_run_command" ? "The command" : details.diff ? "The diff" : content;
   const hidden = [announcementOf("The name", what), announcementOf(shown, diff)];
   const warnings = [details.warning ?? "", details.notice ?? "", ...hidden].filter(Boolean);
   setVisible(field(item, "warning"), warnings.join("\n"));
@@ -99,6 +101,12 @@ function askAgain(id) {
   });
   return button;
 }
+
+/** All arguments of a call, none of which may be left out; further lines of one are marked, or they might look like others. */
+const listed = (given) =>
+  Object.entries(given)
+    .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`.replaceAll("\n", "\n  | "))
+    .join("\n");
 
 function whole({ content, old, new: added }) {
   const lines = (text, mark) => (text ?? "").split("\n").map((line) => `${mark}${line}`).join("\n");

@@ -1,0 +1,119 @@
+"""The chat of the UI built from `web/`: messages that wait, editing, files, completion, the list of conversations."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import FilePayload, Page, expect
+
+from tests.browser.test_web_ui import sign_in, violations
+from tests.conftest import StartServer
+from tests.model_server import Dictate, ModelServer
+from tests.people import Person
+from tests.running import Server
+
+__all__ = ["violations"]
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[ModelServer]:
+    with ModelServer().running_in_thread() as models:
+        yield models
+
+
+@pytest.fixture(scope="module")
+def server(start_shared_server: StartServer, models: ModelServer) -> Server:
+    """A server with a scripted model."""
+    return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
+
+
+@pytest.mark.usefixtures("violations")
+def test_message_that_waits_is_changed_and_taken_back(page: Page, person: Person, models: ModelServer) -> None:
+    dictation = Dictate()
+    models.script(dictation)
+    dictation.say("One ")
+    sign_in(page, person)
+    composer = page.get_by_role("textbox", name="Message", exact=True)
+    page.get_by_role("combobox", name="To").select_option("Coder")
+    composer.fill("Count")
+    composer.press("Enter")
+    expect(page.get_by_role("article")).to_contain_text("One")
+
+    composer.fill("Then this")
+    page.get_by_role("button", name="Queue").click()
+
+    waiting = page.get_by_role("list", name="Messages that wait")
+    log = page.get_by_role("log", name="Messages")
+    expect(waiting).to_contain_text("Then this")
+    expect(log).not_to_contain_text("Then this")
+    waiting.get_by_role("button", name="Edit").click()
+    waiting.get_by_role("textbox", name="Edit").fill("Then that")
+    waiting.get_by_role("textbox", name="Edit").press("Enter")
+    expect(waiting).to_contain_text("Then that")
+    waiting.get_by_role("button", name="Take back").click()
+    expect(composer).to_have_value("Then that")
+    expect(waiting).to_have_count(0)
+    page.reload()
+    expect(composer).to_have_value("Then that")
+    dictation.end()
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+
+@pytest.mark.usefixtures("violations")
+def test_message_with_a_file_is_edited_and_sent_again(page: Page, person: Person) -> None:
+    sign_in(page, person)
+    composer = page.get_by_role("textbox", name="Message", exact=True)
+    composer.press_sequentially("@cod")
+    expect(page.get_by_role("option", name="Coder Agent")).to_have_attribute("aria-selected", "true")
+    composer.press("Enter")
+    expect(page.get_by_role("combobox", name="To")).to_have_value("agent_coder")
+    page.locator("input[type=file]").set_input_files(
+        FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"remember")
+    )
+    composer.fill("First words")
+    composer.press("Enter")
+
+    log = page.get_by_role("log", name="Messages")
+    expect(log.get_by_role("link", name="notes.txt")).to_be_visible()
+    expect(log.get_by_role("article")).to_contain_text("First words")
+    expect(page.get_by_role("button", name="Again", exact=True)).to_be_enabled()
+    composer.press("ArrowUp")
+    log.get_by_role("textbox", name="Edit and send again").fill("Better words")
+    log.get_by_role("textbox", name="Edit and send again").press("Enter")
+
+    expect(log.get_by_role("article")).to_contain_text("Better words")
+    expect(log.get_by_text("First words").first).to_be_hidden()
+    log.get_by_text("Earlier version").click()
+    expect(log.get_by_text("First words").first).to_be_visible()
+    expect(page.get_by_role("combobox", name="To")).to_have_value("agent_coder")
+
+
+@pytest.mark.usefixtures("violations")
+def test_conversations_are_found_renamed_archived_and_deleted_with_undo(page: Page, person: Person) -> None:
+    project = person.project()["id"]
+    for words in ("About whales", "About trains"):
+        person.say(person.session(project), words)
+    sign_in(page, person)
+    conversations = page.get_by_role("navigation", name="Conversations")
+    search = conversations.get_by_role("searchbox", name="Search conversations")
+    search.fill("whales")
+    expect(conversations.get_by_role("link", name="whales").first).to_be_visible()
+    expect(conversations.get_by_role("link", name="trains")).to_have_count(0)
+    search.fill("")
+
+    conversations.get_by_role("button", name="Menu of About whales").click()
+    page.get_by_role("menuitem", name="Rename").click()
+    page.get_by_role("textbox", name="Title").fill("Sea animals")
+    page.get_by_role("button", name="Save").click()
+    expect(conversations.get_by_role("link", name="Sea animals")).to_be_visible()
+
+    conversations.get_by_role("button", name="Menu of Sea animals").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    expect(conversations.get_by_role("link", name="Sea animals")).to_have_count(0)
+    page.get_by_role("status", name="Notices").get_by_role("button", name="Undo").click()
+    expect(conversations.get_by_role("link", name="Sea animals")).to_be_visible()
+
+    conversations.get_by_role("button", name="Menu of Sea animals").click()
+    page.get_by_role("menuitem", name="Archive").click()
+    expect(conversations.get_by_role("link", name="Sea animals")).to_have_count(0)
+    conversations.get_by_role("button", name="Archived").click()
+    expect(conversations.get_by_role("link", name="Sea animals")).to_be_visible()

@@ -1,0 +1,105 @@
+"""Models and the first visit in the web UI, on a server that starts without any model."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conftest import StartServer
+from tests.model_server import ModelServer
+from tests.people import Person, client
+from tests.running import Server
+
+CLOSED = "http://127.0.0.1:9/v1"
+
+
+@pytest.fixture(scope="module")
+def server(start_shared_server: StartServer) -> Server:
+    return start_shared_server()
+
+
+@pytest.fixture(scope="module")
+def first(server: Server) -> Person:
+    """The first account of the server, its administrator."""
+    return Person.register(server.url)
+
+
+@pytest.fixture
+def administrator(server: Server, first: Person) -> Iterator[Person]:
+    """The administrator of a server without providers."""
+    person = replace(first, http=client(server.url, first.token))
+    yield person
+    for provider in person.get("/admin/providers")["items"]:
+        person.http.delete(f"/admin/providers/{provider['id']}").raise_for_status()
+    unset = {"default_model": None, "planner_model": None}
+    person.http.patch("/admin/settings", json=unset).raise_for_status()
+
+
+@pytest.fixture
+def models() -> Iterator[ModelServer]:
+    with ModelServer().running_in_thread() as running:
+        running.models = ["gpt-4o-mini", "house-model"]
+        yield running
+
+
+def open_with_link(page: Page, person: Person) -> None:
+    code = person.http.post("/auth/codes").json()["code"]
+    page.goto(f"/next#code={code}")
+
+
+def test_first_visit_leads_from_a_refused_address_to_a_model_and_a_first_task(
+    page: Page, administrator: Person, models: ModelServer
+) -> None:
+    open_with_link(page, administrator)
+    expect(page.get_by_role("heading", level=1, name="Welcome to Artel")).to_be_visible()
+
+    page.get_by_role("radio", name="Other server").check()
+    page.get_by_role("textbox", name="Address").fill(CLOSED)
+    page.get_by_role("button", name="Test and use").click()
+    expect(page.get_by_role("alert").filter(has_text=f"{CLOSED}/models can't be reached")).to_be_visible()
+    page.get_by_role("textbox", name="Name", exact=True).fill("House")
+    page.get_by_role("textbox", name="Address").fill(models.url)
+    page.get_by_role("button", name="Test and use").click()
+
+    expect(page.get_by_role("combobox", name="Agents use")).to_have_value("house/gpt-4o-mini")
+    page.get_by_role("button", name="Next").click()
+    page.get_by_role("button", name="Not now").click()
+    page.get_by_role("button", name="Explain this folder").click()
+    expect(page.get_by_role("textbox", name="Message")).not_to_be_empty()
+    [project] = administrator.get("/my/projects")["items"]
+    agents = administrator.get(f"/my/projects/{project['id']}/agents")["items"]
+    assert {agent["model"] for agent in agents} == {"house/gpt-4o-mini"}
+
+    page.goto("/next")
+    expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+
+
+def test_added_provider_is_tested_and_its_models_are_listed(
+    page: Page, administrator: Person, models: ModelServer
+) -> None:
+    open_with_link(page, administrator)
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.goto("/manage/models")
+    page.get_by_role("button", name="Add a provider").click()
+    dialog = page.get_by_role("dialog", name="Add a provider")
+    dialog.get_by_role("combobox", name="Provider").select_option("openai_compatible")
+    dialog.get_by_role("textbox", name="Name", exact=True).fill("House")
+    dialog.get_by_role("textbox", name="Address").fill(CLOSED)
+    dialog.get_by_role("button", name="Test and add").click()
+    expect(dialog.get_by_role("alert").filter(has_text=f"Address that was tried: {CLOSED}/models")).to_be_visible()
+    dialog.get_by_role("textbox", name="Address").fill(models.url)
+    dialog.get_by_label("Key").fill("sk-secret-x7Qd")
+    dialog.get_by_role("button", name="Test and add").click()
+
+    provider = page.get_by_role("region", name="Providers").get_by_role("listitem")
+    expect(provider).to_contain_text("House")
+    expect(provider).to_contain_text("Key …x7Qd")
+    expect(provider).to_contain_text("2 models")
+    table = page.get_by_role("table", name="Models")
+    expect(table.get_by_role("row").filter(has_text="house/house-model")).to_be_visible()
+    expect(page.get_by_text("sk-secret")).to_have_count(0)
+    page.get_by_role("combobox", name="New agents").select_option("house/house-model")
+
+    expect(table.get_by_role("row").filter(has_text="house/house-model")).to_contain_text("Default")
+    assert administrator.get("/my/models")["default_model"] == "house/house-model"

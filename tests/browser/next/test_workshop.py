@@ -1,0 +1,113 @@
+"""Agents, memory, activity and the palette of the web UI, in a browser."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_web_ui import models, server, sign_in, violations
+from tests.people import Person
+
+__all__ = ["models", "server", "violations"]
+
+
+@pytest.mark.usefixtures("violations", "models")
+def test_agent_from_a_template_is_changed_tried_and_deleted(page: Page, person: Person) -> None:
+    project = person.project()["id"]
+    sign_in(page, person)
+    page.goto(f"/p/{project}/agents")
+    page.get_by_role("button", name="New agent").click()
+    page.get_by_text("Reviewer", exact=True).click()
+    expect(page.get_by_role("textbox", name="Name")).to_have_value("agent_reviewer")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1, name="Reviewer")).to_be_visible()
+
+    page.get_by_role("textbox", name="Role").fill("strict reader")
+    page.get_by_role("tab", name="Tools").click()
+    read = page.get_by_role("switch", name="Read file").first
+    was_on = read.is_checked()
+    read.click()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Not saved yet")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_role("textbox", name="Role")).to_have_value("strict reader")
+    page.get_by_role("tab", name="Tools").click()
+    expect(page.get_by_role("switch", name="Read file").first).to_be_checked(checked=not was_on)
+
+    page.get_by_role("button", name="Try it").click()
+    page.get_by_role("textbox", name="Message").fill("Hello")
+    page.get_by_role("textbox", name="Message").press("Enter")
+    expect(page.get_by_role("log").get_by_role("article")).not_to_be_empty()
+
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("menuitem", name="Delete…").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("list", name="Agents").get_by_text("Coder")).to_be_visible()
+    expect(page.get_by_role("list", name="Agents").get_by_text("Reviewer", exact=True)).to_have_count(0)
+    assert [archive["agent"] for archive in person.get(f"/my/projects/{project}/archives")["items"]] == [
+        "agent_reviewer"
+    ]
+
+
+@pytest.mark.usefixtures("violations", "models")
+def test_memory_is_added_found_pinned_edited_and_forgotten_with_undo(page: Page, person: Person) -> None:
+    project = person.project()["id"]
+    sign_in(page, person)
+    page.goto(f"/p/{project}/memory")
+    expect(page.get_by_text("Agents remember what helps later")).to_be_visible()
+    page.get_by_role("button", name="Add").click()
+    page.get_by_role("textbox", name="What should be remembered?").fill("The harbour opens at nine.")
+    page.get_by_role("dialog").get_by_role("button", name="Add").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+    page.get_by_role("textbox", name="What do you want to know?").fill("When does the harbour open?")
+    page.get_by_role("button", name="Search", exact=True).click()
+    row = page.get_by_role("listitem").filter(has_text="harbour")
+    expect(row).to_contain_text("match")
+    row.get_by_role("button", name="Actions").click()
+    page.get_by_role("menuitem", name="Pin").click()
+    expect(row).to_contain_text("Pinned")
+    row.get_by_role("button", name="Actions").click()
+    page.get_by_role("menuitem", name="Edit").click()
+    page.get_by_role("textbox", name="Memory").fill("The harbour opens at ten.")
+    page.get_by_role("button", name="Save").click()
+    expect(row).to_contain_text("at ten")
+    for answer in ("Undo", "Dismiss"):
+        row.get_by_role("button", name="Actions").click()
+        page.get_by_role("menuitem", name="Forget").click()
+        expect(row).to_have_count(0)
+        page.get_by_role("status", name="Notices").get_by_role("button", name=answer).last.click()
+        expect(row).to_have_count(1 if answer == "Undo" else 0)
+    page.goto(f"/p/{project}/memory")  # what waits for an undo is done when the page is left
+    expect(page.get_by_text("Agents remember what helps later")).to_be_visible()
+
+
+@pytest.mark.usefixtures("violations", "models")
+def test_palette_and_keys_lead_to_pages_with_the_figures_of_a_conversation(page: Page, person: Person) -> None:
+    project = person.project()["id"]
+    person.say(person.session(project), "Which lighthouse is the oldest?")
+    sign_in(page, person)
+    page.keyboard.press("Control+k")
+    typed = page.get_by_role("combobox", name="Go to")
+    expect(typed).to_be_focused()
+    typed.fill("activ")
+    expect(page.get_by_role("dialog").get_by_role("option", selected=True)).to_contain_text("Activity")
+    typed.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="Activity")).to_be_visible()
+    expect(page.get_by_text("Healthy", exact=True)).to_be_visible()
+    expect(page.get_by_role("img", name="Messages: 1 in all")).to_be_visible()
+    page.get_by_role("button", name="Table").click()
+    expect(page.get_by_role("columnheader", name="Tokens")).to_be_visible()
+
+    page.keyboard.press("Control+k")
+    typed.fill("lighthouse")
+    expect(page.get_by_role("group", name="In conversations").get_by_role("option").first).to_contain_text("lighthouse")
+    typed.press("Escape")
+    expect(typed).to_have_count(0)
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    expect(page.get_by_role("heading", level=1, name="Memory")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()

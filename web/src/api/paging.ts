@@ -1,0 +1,18 @@
+// The server answers lists in pages of at most 100 items.
+
+const LARGEST_PAGE = 100;
+
+interface Page<I> {
+  items: I[];
+  total: number;
+}
+
+/** Load the first `count` items of a list, page by page. */
+export async function firstItems<I>(count: number, load: (page: { limit: number; offset: number }) => Promise<Page<I>>): Promise<Page<I>> {
+  const items: I[] = [];
+  for (;;) {
+    const page = await load({ limit: Math.min(LARGEST_PAGE, count - items.length), offset: items.length });
+    items.push(...page.items);
+    if (!page.items.length || items.length >= Math.min(count, page.total)) return { items, total: page.total };
+  }
+}

@@ -1,0 +1,11 @@
+import type { Area } from "../message";
+
+export const markdown = {
+  text: "text",
+  table: "Table",
+  wrap: "Wrap long lines",
+  copyCode: "Copy code",
+  copied: "Copied",
+  unfold: { one: "Show the line", other: "Show all {count} lines" },
+  fold: "Show less",
+} as const satisfies Area;

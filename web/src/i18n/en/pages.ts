@@ -1,0 +1,13 @@
+// Texts of pages that are opened now and then: loaded with the first of them.
+
+import { activity } from "./activity";
+import { agents } from "./agents";
+import { files } from "./files";
+import { manage } from "./manage";
+import { memory } from "./memory";
+import { models } from "./models";
+import { settings } from "./settings";
+import { usage } from "./usage";
+import { welcome } from "./welcome";
+
+export default { activity, agents, files, manage, memory, models, settings, usage, welcome };

@@ -1,0 +1,30 @@
+import type { common as english } from "../en/common";
+import type { Translated } from "../message";
+
+export const common: Translated<typeof english> = {
+  appName: "Artel",
+  loading: "Загрузка…",
+  cancel: "Отмена",
+  close: "Закрыть",
+  save: "Сохранить",
+  delete: "Удалить",
+  rename: "Переименовать",
+  undo: "Вернуть",
+  copy: "Копировать",
+  copied: "Скопировано",
+  retry: "Повторить",
+  back: "Назад",
+  more: "Ещё",
+  showMore: "Показать ещё",
+  search: "Поиск",
+  optional: "необязательно",
+  today: "Сегодня",
+  yesterday: "Вчера",
+  earlier: "Раньше",
+  timeLeft: "Осталось {time}",
+  expired: "Время вышло",
+  auto: "Авто",
+  you: "Вы",
+  dismiss: "Скрыть",
+  unknownPrice: "цена неизвестна",
+};

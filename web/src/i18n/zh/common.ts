@@ -1,0 +1,30 @@
+import type { common as english } from "../en/common";
+import type { Translated } from "../message";
+
+export const common: Translated<typeof english> = {
+  appName: "Artel",
+  loading: "正在加载…",
+  cancel: "取消",
+  close: "关闭",
+  save: "保存",
+  delete: "删除",
+  rename: "重命名",
+  undo: "撤销",
+  copy: "复制",
+  copied: "已复制",
+  retry: "重试",
+  back: "返回",
+  more: "更多",
+  showMore: "显示更多",
+  search: "搜索",
+  optional: "可选",
+  today: "今天",
+  yesterday: "昨天",
+  earlier: "更早",
+  timeLeft: "剩余 {time}",
+  expired: "已超时",
+  auto: "自动",
+  you: "你",
+  dismiss: "关闭提示",
+  unknownPrice: "价格未知",
+};

@@ -1,0 +1,19 @@
+import { expect, test } from "vitest";
+import { HEIGHT, WIDTH, barsOf, lineOf, peakOf } from "./series";
+
+test("bars stand on the ground, and the highest fills the chart", () => {
+  const bars = barsOf([0, 5, 10, 0.001], 10);
+  expect(bars.map(({ height }) => height)).toEqual([0, HEIGHT / 2, HEIGHT, 2]);
+  expect(bars.every(({ y, height }) => y + height === HEIGHT)).toBe(true);
+  expect((bars.at(-1)?.x ?? 0) + (bars.at(-1)?.width ?? 0)).toBeLessThanOrEqual(WIDTH);
+});
+
+test("a line has gaps where there is no value, and lone values are seen", () => {
+  expect(lineOf([null, 10, 5, null, 10], 10)).toBe("M180.0 0.0L300.0 48.0M540.0 0.0h3");
+  expect(lineOf([null, null], 10)).toBe("");
+});
+
+test("the peak is the first largest value above nothing", () => {
+  expect(peakOf([0, 3, null, 3])).toEqual({ value: 3, place: 1 });
+  expect(peakOf([0, null])).toBeNull();
+});

@@ -1,0 +1,195 @@
+import { Archive, ArrowLeft, ChevronsUpDown, FilePen, Plus, Search, X } from "lucide-react";
+import { useDeferredValue, useState } from "react";
+import { call } from "@/api/client";
+import type { Found, Project, Session } from "@/api/types";
+import { tOr } from "@/i18n";
+import { formatDay } from "@/i18n/format";
+import { groupsOf } from "@/state/conversationGroups";
+import type { OpenProject } from "@/state/project";
+import { Button, FormDialog, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, TextField, classes, textOf } from "@/ui/components";
+import { useCell, useHotkey, useResource, useT } from "@/ui/hooks";
+import { Link, navigate, useRoute } from "@/ui/router";
+import { paths } from "@/ui/routes";
+import styles from "./ConversationList.module.css";
+import { ConversationMenu } from "./ConversationMenu";
+import { ListFoot } from "./ListFoot";
+
+/** The project, a new conversation, search, and all conversations: what waits first, then by day. */
+export function ConversationList({ project }: { project: OpenProject }) {
+  const t = useT();
+  const { sessions } = useCell(project.state);
+  const [query, setQuery] = useState("");
+  const [isArchive, setArchive] = useState(false);
+  const wanted = useDeferredValue(query.trim());
+  useHotkey("mod+j", (event) => {
+    event.preventDefault();
+    navigate(paths.chat(project.id));
+  });
+  return (
+    <>
+      <div className={styles.head}>
+        <ProjectSwitcher project={project} />
+        <Button onClick={() => navigate(paths.chat(project.id))}>
+          <Plus aria-hidden="true" size={16} />
+          {t("chat.newConversation")}
+        </Button>
+        <SearchField query={query} setQuery={setQuery} />
+      </div>
+      <div className={styles.scroll}>
+        {wanted ? (
+          <FoundList project={project} query={wanted} />
+        ) : isArchive ? (
+          <ArchivedList project={project} back={() => setArchive(false)} />
+        ) : (
+          <>
+            {sessions.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noConversations")}</p>}
+            <Groups sessions={sessions} project={project} />
+            <button type="button" className={styles.chip} onClick={() => setArchive(true)}>
+              <Archive aria-hidden="true" size={14} />
+              {t("chat.archived")}
+            </button>
+          </>
+        )}
+      </div>
+      <ListFoot project={project} />
+    </>
+  );
+}
+
+function SearchField({ query, setQuery }: { query: string; setQuery: (query: string) => void }) {
+  const t = useT();
+  return (
+    <div className={styles.search} role="search">
+      <Search aria-hidden="true" size={15} />
+      <input
+        type="search"
+        aria-label={t("chat.searchConversations")}
+        placeholder={t("common.search")}
+        maxLength={200}
+        value={query}
+        onChange={(event) => setQuery(event.target.value)}
+        onKeyDown={(event) => event.key === "Escape" && setQuery("")}
+      />
+      {query && (
+        <IconButton label={t("chat.clearSearch")} className={styles.menu} onClick={() => setQuery("")}>
+          <X aria-hidden="true" size={14} />
+        </IconButton>
+      )}
+    </div>
+  );
+}
+
+function Groups({ sessions, project, onChange }: { sessions: readonly Session[]; project: OpenProject; onChange?: () => void }) {
+  const t = useT();
+  return groupsOf(sessions, formatDay).map(({ kind, at, sessions: group }) => {
+    const name = kind === "waiting" ? t("chat.waitsForYou") : kind === "pinned" ? t("chat.pinned") : formatDay(at);
+    return (
+      <section key={name} aria-label={name}>
+        <h2 className={styles.day}>{name}</h2>
+        <ul role="list">
+          {group.map((session) => (
+            <Row key={session.session_id} session={session} project={project} onChange={onChange} />
+          ))}
+        </ul>
+      </section>
+    );
+  });
+}
+
+function Row({ session, project, onChange }: { session: Session; project: OpenProject; onChange: (() => void) | undefined }) {
+  const t = useT();
+  const route = useRoute();
+  const { session_id: id, title, state, changed_files: changed } = session;
+  const isCurrent = route?.page === "chat" && route.id === id;
+  return (
+    <li className={styles.row}>
+      <Link to={paths.chat(project.id, id)} className={styles.item} aria-current={isCurrent ? "page" : undefined}>
+        {state !== "idle" && <span className={classes(styles.dot, styles[state])} role="img" aria-label={tOr(`chat.state_${state}`, state)} />}
+        <span className={classes(styles.title, "ellipsis", "data")}>{title}</span>
+        {changed > 0 && (
+          <span className={styles.count} role="img" aria-label={t("chat.changedFiles", { count: changed })}>
+            <FilePen aria-hidden="true" size={13} />
+            {changed}
+          </span>
+        )}
+      </Link>
+      <ConversationMenu session={session} project={project} className={styles.menu} {...(onChange ? { onChange } : {})} />
+    </li>
+  );
+}
+
+function ArchivedList({ project, back }: { project: OpenProject; back: () => void }) {
+  const t = useT();
+  const { data, problem, reload } = useResource(`archived ${project.id}`, (signal) =>
+    call("GET /my/chat/sessions", { query: { project_id: project.id, archived: true, limit: 100 } }, { signal }),
+  );
+  return (
+    <>
+      <button type="button" className={styles.chip} onClick={back}>
+        <ArrowLeft aria-hidden="true" size={14} />
+        {t("chat.backToList")}
+      </button>
+      {problem ? <LoadFailed problem={problem} retry={reload} /> : !data ? <Skeleton lines={3} /> : !data.items.length ? <p className={classes(styles.empty, "muted", "small")}>{t("chat.noArchived")}</p> : <Groups sessions={data.items} project={project} onChange={reload} />}
+    </>
+  );
+}
+
+/** Messages and titles with a word. */
+function FoundList({ project, query }: { project: OpenProject; query: string }) {
+  const t = useT();
+  const { sessions } = useCell(project.state);
+  const { data, problem, reload } = useResource(`search ${query}`, () => call("GET /my/search", { query: { q: query, limit: 50 } }));
+  if (problem) return <LoadFailed problem={problem} retry={reload} />;
+  if (!data) return <Skeleton lines={3} />;
+  const found = data.items.filter(({ project_id }) => project_id === project.id);
+  if (!found.length) return <p className={classes(styles.empty, "muted", "small")}>{t("chat.nothingFound", { query })}</p>;
+  const titleOf = (hit: Found) => (hit.kind === "session" ? hit.text : (sessions.find(({ session_id }) => session_id === hit.session_id)?.title ?? formatDay(hit.timestamp)));
+  return (
+    <ul role="list" aria-label={t("chat.searchConversations")}>
+      {found.map((hit) => (
+        <li key={`${hit.kind} ${hit.message_id ?? hit.session_id}`}>
+          <Link to={paths.chat(project.id, hit.session_id)} className={styles.found}>
+            <span className="ellipsis data">{titleOf(hit)}</span>
+            {hit.kind === "message" && <span className={classes(styles.excerpt, "data")}>{hit.text}</span>}
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function ProjectSwitcher({ project }: { project: OpenProject }) {
+  const t = useT();
+  const { project: opened } = useCell(project.state);
+  const { data } = useResource(opened && `projects ${opened.updated_at}`, (signal) => call("GET /my/projects", { query: { limit: 100 } }, { signal }));
+  const [isCreating, setCreating] = useState(false);
+  const projects: readonly Pick<Project, "id" | "name">[] = data?.items ?? [];
+  const entries: MenuEntry[] = [
+    ...projects.map(({ id, name }): MenuEntry => ({ label: name, isChecked: id === project.id, run: () => navigate(paths.chat(id)) })),
+    { kind: "line" },
+    { label: t("shell.newProject"), icon: <Plus aria-hidden="true" size={16} />, run: () => setCreating(true) },
+  ];
+  const create = async (form: FormData) => {
+    const { id } = await call("POST /my/projects", { body: { name: textOf(form, "name") } });
+    navigate(paths.chat(id));
+  };
+  return (
+    <>
+      <Menu
+        label={t("shell.project")}
+        entries={entries}
+        trigger={
+          <Button className={styles.project} kind="quiet">
+            <span className="ellipsis data">{opened?.name ?? ""}</span>
+            <ChevronsUpDown aria-hidden="true" size={16} />
+          </Button>
+        }
+      />
+      {isCreating && (
+        <FormDialog title={t("shell.newProject")} submitLabel={t("shell.createProject")} onSubmit={create} onClose={() => setCreating(false)}>
+          <TextField label={t("shell.newProjectName")} name="name" required maxLength={200} autoFocus autoComplete="off" />
+        </FormDialog>
+      )}
+    </>
+  );
+}

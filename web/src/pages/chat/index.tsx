@@ -1,0 +1,83 @@
+import { useEffect, useMemo, useState } from "react";
+import type { PageProps } from "@/App";
+import { openConversation, showConversation } from "@/state/openConversation";
+import type { Conversation } from "@/state/session/conversation";
+import { Button, EmptyState, LoadFailed, Skeleton } from "@/ui/components";
+import { useCell, useProject, useProjectState, useSelected, useT } from "@/ui/hooks";
+import { ConversationPanel } from "@/ui/decisions/ConversationPanel";
+import { DecisionBar } from "@/ui/decisions/DecisionBar";
+import { navigate } from "@/ui/router";
+import { NEW, paths } from "@/ui/routes";
+import { PageFrame } from "@/ui/shell";
+import { AnswerDetails } from "./AnswerDetails";
+import styles from "./Chat.module.css";
+import { ChatActions, EditableTitle } from "./ChatHeader";
+import { Composer } from "./Composer";
+import { ChatContext } from "./chatContext";
+import { Welcome } from "./Welcome";
+import { Timeline } from "./timeline/Timeline";
+
+/** `/p/:project/c/:id`: a conversation, or a new one. */
+export default function ChatPage({ route }: PageProps) {
+  const id = route.id === NEW ? null : route.id;
+  const conversation = useCell(openConversation);
+  useEffect(() => showConversation(id), [id]);
+  if (id === null || conversation === null) return id === null ? <NewConversation /> : <Skeleton />;
+  return conversation.id === id ? <OpenedConversation key={id} conversation={conversation} /> : <Skeleton />;
+}
+
+function NewConversation() {
+  const t = useT();
+  const [offer, setOffer] = useState({ number: 0, text: "" });
+  return (
+    <PageFrame title={t("chat.newConversation")} isFixed hasList>
+      <div className={styles.chat}>
+        <div className={styles.welcome}>
+          <Welcome offer={(text) => setOffer(({ number }) => ({ number: number + 1, text }))} />
+        </div>
+        {/* What is chosen above is put into the text, and not sent: the user may add to it. */}
+        <Composer key={offer.number} conversation={null} offered={offer.text} />
+      </div>
+    </PageFrame>
+  );
+}
+
+function OpenedConversation({ conversation }: { conversation: Conversation }) {
+  const t = useT();
+  const { id: projectId } = useProjectState();
+  const { phase, problem } = useCell(conversation.progress);
+  const title = useSelected(conversation.store, (state) => state.session?.title ?? "");
+  const isForeign = useSelected(conversation.store, (state) => state.session !== null && state.session.project_id !== projectId);
+  const [editing, setEditing] = useState<string | null>(null);
+  const project = useProject();
+  // Another tab may have renamed it, or the server found a title.
+  useEffect(() => project.onEvent((event) => event.type === "session_changed" && event.session_id === conversation.id && conversation.refreshSession()), [project, conversation]);
+  const context = useMemo(() => ({ conversation, editing, setEditing }), [conversation, editing]);
+  if (isForeign || (phase === "failed" && problem !== null && [404, 422].includes(problem.status))) {
+    return (
+      <PageFrame title={t("shell.chat")} hasList>
+        <EmptyState title={t("errors.conversationGone")}>
+          <Button kind="primary" onClick={() => navigate(paths.chat(projectId))}>
+            {t("chat.newConversation")}
+          </Button>
+        </EmptyState>
+      </PageFrame>
+    );
+  }
+  const panel = <ConversationPanel conversation={conversation} details={(id) => <AnswerDetails messageId={id} />} />;
+  return (
+    <ChatContext value={context}>
+      <PageFrame title={title || t("shell.chat")} heading={title && <EditableTitle conversation={conversation} />} actions={<ChatActions conversation={conversation} />} panel={panel} isFixed hasList>
+        {phase === "failed" && problem ? (
+          <LoadFailed problem={problem} retry={() => void conversation.open()} />
+        ) : (
+          <div className={styles.chat}>
+            <Timeline isLoading={phase === "loading"} />
+            <DecisionBar conversation={conversation} />
+            <Composer conversation={conversation} />
+          </div>
+        )}
+      </PageFrame>
+    </ChatContext>
+  );
+}

@@ -1,0 +1,54 @@
+import { Check, CircleAlert, ListTree } from "lucide-react";
+import { memo } from "react";
+import { tOr } from "@/i18n";
+import { formatDuration, formatMoney } from "@/i18n/format";
+import { call } from "@/api/client";
+import { openPanel } from "@/state/panel";
+import { isPlanOver } from "@/state/session/plans";
+import type { EntryOf } from "@/state/session/types";
+import { agentLabel } from "@/ui/agents";
+import { Button, Spinner } from "@/ui/components";
+import { useSelected, useT } from "@/ui/hooks";
+import { useChat } from "../chatContext";
+import { useAttempt } from "../useAttempt";
+import styles from "./Timeline.module.css";
+
+/** A plan in one line, in all its states. */
+export const PlanLine = memo(function PlanLine({ entry }: { entry: EntryOf<"plan"> }) {
+  const t = useT();
+  const { conversation } = useChat();
+  const { attempt, isBusy } = useAttempt();
+  const { workflow_id, tasks, tasks_done } = entry.plan;
+  const plan = useSelected(conversation.store, (state) => state.plans[workflow_id]);
+  const status = plan?.status ?? entry.plan.status;
+  const running = plan?.tasks.find((task) => task.status === "running");
+  const cost = plan?.cost ?? entry.plan.cost;
+  const most = plan?.agreed_cost ?? plan?.estimated_cost_high ?? null;
+  const took = plan?.started_at && plan.finished_at ? Date.parse(plan.finished_at) - Date.parse(plan.started_at) : null;
+  const isOver = isPlanOver({ status });
+  const words = [
+    t("chat.planTasks", { count: tasks }),
+    isOver && status === "completed" ? null : t("chat.planDone", { count: tasks_done }),
+    running ? t("chat.working", { agent: agentLabel(running.agent) }) : tOr(`chat.plan_${status}`, status),
+    took === null ? null : formatDuration(took),
+    cost === null || cost === 0 ? null : isOver || most === null ? formatMoney(cost) : t("chat.costOfMost", { cost: formatMoney(cost), most: formatMoney(most) }),
+  ];
+  const canGoOn = status === "failed" || status === "cancelled";
+  return (
+    <div className={styles.plan} role="group" aria-label={t("chat.plan")}>
+      {!isOver ? status === "awaiting_approval" ? <ListTree aria-hidden="true" size={15} /> : <Spinner /> : status === "completed" ? <Check aria-hidden="true" size={15} /> : <CircleAlert aria-hidden="true" size={15} />}
+      <strong>{t("chat.plan")}</strong>
+      <span className={styles.words}>{words.filter(Boolean).join(" · ")}</span>
+      <span className={styles.changeActions}>
+        {canGoOn && (
+          <Button size="small" isBusy={isBusy} onClick={() => attempt(() => call("POST /my/workflows/{workflow_id}/retry", { path: { workflow_id } }))}>
+            {t("chat.goOn")}
+          </Button>
+        )}
+        <Button size="small" onClick={() => openPanel({ kind: "plan", id: workflow_id })}>
+          {t("chat.open")}
+        </Button>
+      </span>
+    </div>
+  );
+});

@@ -1,0 +1,161 @@
+import { ArrowDown, ChevronRight } from "lucide-react";
+import { memo, useEffect, useMemo, useRef } from "react";
+import { type Block, createBlocks } from "@/state/session/blocks";
+import { createRows } from "@/state/session/rows";
+import { agentLabel } from "@/ui/agents";
+import { Button, Skeleton, Spinner } from "@/ui/components";
+import { useProjectState, useSelected, useT } from "@/ui/hooks";
+import { useChat } from "../chatContext";
+import { ActivityLine } from "./ActivityLine";
+import { Answer } from "./Answer";
+import { ChangeLine, DecisionLine } from "./ChangeLine";
+import { NoticeLine } from "./NoticeLine";
+import { PlanLine } from "./PlanLine";
+import styles from "./Timeline.module.css";
+import { SendingMessage, UserMessage } from "./UserMessage";
+import { VirtualBlocks } from "./VirtualBlocks";
+import { useEndOfLog } from "./useEndOfLog";
+
+const VIRTUAL_FROM = 200;
+const EARLIER_PIXELS = 600;
+
+/** Everything that happened in a conversation, oldest first; follows the end unless the reader has gone up. */
+export function Timeline({ isLoading }: { isLoading: boolean }) {
+  const t = useT();
+  const { conversation } = useChat();
+  const selectBlocks = useMemo(() => createBlocks(createRows()), []);
+  const blocks = useSelected(conversation.store, selectBlocks);
+  const firstOffset = useSelected(conversation.store, (state) => state.firstOffset);
+  const lastKey = blocks.at(-1)?.key ?? "";
+  const { log, content, isAtEnd, leftAt, toEnd, onScroll } = useEndOfLog(lastKey);
+  const isVirtual = blocks.length > VIRTUAL_FROM;
+  useEarlier(log, blocks[0]?.key ?? "", firstOffset, isVirtual, () => conversation.loadEarlier());
+  if (isLoading && !blocks.length) return <LogSkeleton />;
+  const fresh = leftAt === null ? 0 : blocks.length - 1 - blocks.findLastIndex(({ key }) => key === leftAt);
+  return (
+    <div className={styles.logFrame}>
+      {/* Scrollable by keyboard, hence the tab stop. */}
+      <div ref={log} className={styles.log} role="log" aria-label={t("chat.messages")} tabIndex={0} onScroll={onScroll}>
+        <div ref={content}>
+          {firstOffset > 0 && (
+            <div className={styles.earlier}>
+              <Button kind="quiet" size="small" onClick={() => void conversation.loadEarlier()}>
+                {t("chat.earlier")}
+              </Button>
+            </div>
+          )}
+          {isVirtual ? (
+            <VirtualBlocks blocks={blocks} log={log} />
+          ) : (
+            <div className={styles.rows}>
+              {blocks.map((block, place) => (
+                <BlockView key={block.key} block={block} isLast={place === blocks.length - 1} />
+              ))}
+            </div>
+          )}
+          <Work />
+        </div>
+      </div>
+      {!isAtEnd && (
+        <Button className={styles.toEnd} onClick={toEnd}>
+          <ArrowDown aria-hidden="true" size={16} />
+          {fresh > 0 ? t("chat.fresh", { count: fresh }) : t("chat.toEnd")}
+        </Button>
+      )}
+    </div>
+  );
+}
+
+/** Load older entries when the reader comes near the first one, and leave what is read where it is. */
+function useEarlier(log: React.RefObject<HTMLDivElement | null>, firstKey: string, firstOffset: number, isVirtual: boolean, load: () => Promise<void>): void {
+  const latest = useRef(load);
+  useEffect(() => {
+    latest.current = load;
+  });
+  useEffect(() => {
+    const element = log.current;
+    if (!element || firstOffset === 0) return;
+    const look = () => {
+      if (element.scrollTop > EARLIER_PIXELS || element.scrollHeight <= element.clientHeight) return;
+      const fromEnd = element.scrollHeight - element.scrollTop;
+      void latest.current().then(() => {
+        // The virtual list keeps the place by itself, and so do browsers with scroll anchoring, but at the very top.
+        requestAnimationFrame(() => {
+          if (!isVirtual && Math.abs(element.scrollHeight - element.scrollTop - fromEnd) > 1) element.scrollTop = element.scrollHeight - fromEnd;
+        });
+      });
+    };
+    element.addEventListener("scroll", look, { passive: true });
+    return () => element.removeEventListener("scroll", look);
+  }, [log, firstKey, firstOffset, isVirtual]);
+}
+
+export const BlockView = memo(function BlockView({ block, isLast, isFolded = false }: { block: Block; isLast: boolean; isFolded?: boolean }) {
+  switch (block.kind) {
+    case "user":
+      return <UserMessage entry={block.entry} isFolded={isFolded} />;
+    case "sending":
+      return <SendingMessage sending={block.sending} />;
+    case "answer":
+      return <Answer parts={block.parts} draftId={block.draftId} turnId={block.turnId} isLast={isLast} isFolded={isFolded} />;
+    case "activity":
+      return <ActivityLine calls={block.calls} live={block.live} />;
+    case "change":
+      return <ChangeLine entry={block.entry} decision={block.decision} />;
+    case "decision":
+      return <DecisionLine entry={block.entry} />;
+    case "plan":
+      return <PlanLine entry={block.entry} />;
+    case "notice":
+      return <NoticeLine entry={block.entry} isCutOff={block.isCutOff} isFolded={isFolded} />;
+    case "earlier":
+      return <EarlierVersion blocks={block.blocks} />;
+  }
+});
+
+/** A message that was sent again later, with its answer; folded. */
+function EarlierVersion({ blocks }: { blocks: readonly Block[] }) {
+  const t = useT();
+  return (
+    <details className={styles.activity}>
+      <summary className={styles.line}>
+        <ChevronRight aria-hidden="true" size={14} className={styles.chevron} />
+        {t("chat.earlierVersion")}
+      </summary>
+      <div className={styles.foldedRows}>
+        {blocks.map((block) => (
+          <BlockView key={block.key} block={block} isLast={false} isFolded />
+        ))}
+      </div>
+    </details>
+  );
+}
+
+function LogSkeleton() {
+  return (
+    <div className={styles.skeleton}>
+      <Skeleton lines={6} />
+    </div>
+  );
+}
+
+/** Who is at work. */
+function Work() {
+  const t = useT();
+  const { project } = useProjectState();
+  const { conversation } = useChat();
+  const turns = useSelected(conversation.store, (state) => state.turns);
+  const open = Object.values(turns);
+  const running = open.find(({ status }) => status === "running");
+  const waiting = open.some(({ status }) => status === "waiting");
+  const name = project?.agents.find((agent) => agent.id === running?.agentId)?.name;
+  const words = waiting
+    ? t("chat.waitingForYou")
+    : running && (running.phase === "planning" ? t("chat.planning") : t("chat.working", { agent: name ? agentLabel(name) : t("chat.team") }));
+  return (
+    <div className={styles.work} role="status">
+      {running && !waiting && <Spinner />}
+      {words}
+    </div>
+  );
+}

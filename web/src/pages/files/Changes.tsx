@@ -1,0 +1,129 @@
+import { FilePen } from "lucide-react";
+import { useState } from "react";
+import { call } from "@/api/client";
+import type { ChangedFile, TurnChanges } from "@/api/types";
+import { t as text, tOr } from "@/i18n";
+import { problemText } from "@/i18n/problemText";
+import { toast } from "@/state/toasts";
+import { visible } from "@/state/visible";
+import { agentLabel } from "@/ui/agents";
+import { Button, Dialog, EmptyState, LoadFailed, Moment, Prose, Skeleton, classes } from "@/ui/components";
+import { Question } from "@/ui/decisions/Question";
+import { Size } from "@/ui/decisions/Warnings";
+import { useAction, useResource, useT } from "@/ui/hooks";
+import { Link } from "@/ui/router";
+import { paths } from "@/ui/routes";
+import styles from "./Files.module.css";
+
+const PAGE = 30;
+
+/** What agents changed in the folder, by answer, newest first. */
+export function Changes({ projectId }: { projectId: number }) {
+  const t = useT();
+  const [limit, setLimit] = useState(PAGE);
+  const [diff, setDiff] = useState<{ id: string; path: string } | null>(null);
+  const { data, problem, reload } = useResource(`changes ${projectId} ${limit}`, (signal) =>
+    call("GET /my/projects/{project_id}/changes", { path: { project_id: projectId }, query: { limit } }, { signal }),
+  );
+  if (problem) return <LoadFailed problem={problem} retry={reload} />;
+  if (!data) return <Skeleton />;
+  if (!data.items.length) return <EmptyState title={t("files.noChanges")} text={t("files.noChangesText")} icon={<FilePen aria-hidden="true" size={32} />} />;
+  return (
+    <div className={styles.list}>
+      {data.items.map((turn) => (
+        <TurnCard key={turn.turn_id} projectId={projectId} turn={turn} onUndone={reload} onDiff={setDiff} />
+      ))}
+      {data.total > data.items.length && limit < 100 && (
+        <div>
+          <Button onClick={() => setLimit(100)}>{t("common.showMore")}</Button>
+        </div>
+      )}
+      {diff && <DiffDialog id={diff.id} path={diff.path} onClose={() => setDiff(null)} />}
+    </div>
+  );
+}
+
+interface TurnProps {
+  projectId: number;
+  turn: TurnChanges;
+  onUndone: () => void;
+  onDiff: (change: { id: string; path: string }) => void;
+}
+
+function TurnCard({ projectId, turn, onUndone, onDiff }: TurnProps) {
+  const t = useT();
+  const { run, isBusy, problem } = useAction(async (path: string | null) => {
+    const { files } = await call("POST /my/projects/{project_id}/undo", { path: { project_id: projectId }, body: { turn_id: turn.turn_id, path } });
+    tell(files);
+    onUndone();
+  });
+  const title = turn.session_title === null ? t("files.deletedConversation") : visible(turn.session_title);
+  const left = turn.files.filter(({ undone }) => !undone);
+  return (
+    <article className={styles.card} aria-label={title}>
+      <div className={styles.head}>
+        <span className="data">
+          {turn.session_id === null || turn.session_title === null ? title : <Link to={paths.chat(projectId, turn.session_id)}>{title}</Link>}
+        </span>
+        <span className="muted small data">
+          {visible(agentLabel(turn.agent))} · <Moment at={turn.at} />
+        </span>
+        {left.length > 1 && (
+          <Button size="small" isBusy={isBusy} onClick={() => void run(null)}>
+            {t("files.undoAll")}
+          </Button>
+        )}
+      </div>
+      <ul role="list">
+        {turn.files.map((file) => (
+          <FileRow key={file.path} file={file} isBusy={isBusy} undo={() => void run(file.path)} onDiff={onDiff} />
+        ))}
+      </ul>
+      <p role="alert" className={styles.error}>
+        {problem && <Prose text={problemText(problem)} />}
+      </p>
+    </article>
+  );
+}
+
+function FileRow({ file, isBusy, undo, onDiff }: { file: ChangedFile; isBusy: boolean; undo: () => void; onDiff: TurnProps["onDiff"] }) {
+  const t = useT();
+  const { path, action, added, removed, undone, approval_id: approval } = file;
+  const name = visible(path);
+  return (
+    <li className={styles.file}>
+      <span className={classes(styles.path, "data")}>{name}</span>
+      <span className="muted small">{undone ? t("files.undone") : tOr(`files.action_${action}`, action)}</span>
+      {added !== null && removed !== null && <Size added={added} removed={removed} />}
+      {approval !== null && (
+        <Button size="small" aria-label={`${t("files.diff")} ${name}`} onClick={() => onDiff({ id: approval, path })}>
+          {t("files.diff")}
+        </Button>
+      )}
+      {!undone && (
+        <Button size="small" isDisabled={isBusy} aria-label={`${t("files.undo")} ${name}`} onClick={undo}>
+          {t("files.undo")}
+        </Button>
+      )}
+    </li>
+  );
+}
+
+/** Say what became of each file. */
+function tell(files: readonly { path: string; outcome: string }[]): void {
+  const isBack = ({ outcome }: { outcome: string }) => ["restored", "removed"].includes(outcome);
+  const back = files.filter(isBack);
+  const kept = files.filter((file) => !isBack(file));
+  if (back.length) toast(text("files.restored", { count: back.length }));
+  if (kept.length) toast(text("files.notRestored", { paths: visible(kept.map(({ path }) => path).join(", ")) }), { kind: "error" });
+}
+
+function DiffDialog({ id, path, onClose }: { id: string; path: string; onClose: () => void }) {
+  const t = useT();
+  const { data, problem, reload } = useResource(`approval ${id}`, (signal) => call("GET /my/approvals/{approval_id}", { path: { approval_id: id } }, { signal }));
+  return (
+    <Dialog title={t("decisions.diffOf", { path: visible(path) })} isWide onClose={onClose}>
+      {data ? <Question approval={data} /> : problem ? <LoadFailed problem={problem} retry={reload} /> : <Skeleton />}
+    </Dialog>
+  );
+}

@@ -1,0 +1,132 @@
+import { useState } from "react";
+import { call } from "@/api/client";
+import type { ApprovalState } from "@/api/types";
+import { problemText } from "@/i18n/problemText";
+import { askAgain, isShort, subjectOf, viewOf } from "@/state/decisions";
+import { refreshInbox } from "@/state/inbox";
+import { openPanel } from "@/state/panel";
+import { visible } from "@/state/visible";
+import { Button, LoadFailed, Moment, Prose, Skeleton, classes } from "@/ui/components";
+import { Answers, Deadline, DecisionExtras, RefuseButton, TerminalHint, useDecision } from "@/ui/decisions/Actions";
+import { useAgentName, wantsText } from "@/ui/decisions/DecisionBar";
+import { Question } from "@/ui/decisions/Question";
+import { Visible } from "@/ui/decisions/Visible";
+import { Size } from "@/ui/decisions/Warnings";
+import { useAction, useResource, useT } from "@/ui/hooks";
+import { PlanContent } from "@/ui/plan/PlanContent";
+import { PlanFooter } from "@/ui/plan/PlanFooter";
+import { usePlanEdit } from "@/ui/plan/usePlanEdit";
+import { Link } from "@/ui/router";
+import { paths } from "@/ui/routes";
+import styles from "./Inbox.module.css";
+
+/** One question that waits, decidable here: its answers come with its content. */
+export function QuestionCard({ approval, isFirst }: { approval: ApprovalState; isFirst: boolean }) {
+  const t = useT();
+  const subject = subjectOf(approval);
+  const who = useAgentName(approval);
+  const view = viewOf(approval);
+  const [isOpen, setOpen] = useState(isFirst);
+  const isPlan = view.kind === "plan";
+  const tasks = Number(approval.details["tasks"] ?? 0);
+  return (
+    <article className={styles.card} aria-label={`${wantsText(subject, who, tasks)} ${isPlan ? "" : visible(subject.target)}`}>
+      <div className={styles.head}>
+        <p className={styles.what}>
+          {isPlan ? t("decisions.notifyPlan") : wantsText(subject, who, 0)}
+          {!isPlan && (
+            <code className="data">
+              <Visible text={subject.target} />
+            </code>
+          )}
+          {subject.size && <Size {...subject.size} />}
+        </p>
+        {!isPlan && <Deadline approval={approval} />}
+        <Button aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          {isOpen ? t("inbox.hide") : t("inbox.show")}
+        </Button>
+      </div>
+      <Where approval={approval} />
+      {isPlan ? isOpen && <PlanDecision approval={approval} workflowId={view.id} /> : <ToolDecision approval={approval} isOpen={isOpen} />}
+    </article>
+  );
+}
+
+function Where({ approval }: { approval: ApprovalState }) {
+  const t = useT();
+  return (
+    <p className={styles.where}>
+      <span className="data">{t("inbox.where", { project: visible(approval.project_name ?? ""), conversation: visible(approval.session_title ?? "") })}</span>
+      <Moment at={approval.created_at} />
+      <Link to={paths.chat(approval.project_id, approval.session_id)} onClick={() => openPanel(viewOf(approval))}>
+        {t("inbox.open")}
+      </Link>
+    </p>
+  );
+}
+
+function ToolDecision({ approval, isOpen }: { approval: ApprovalState; isOpen: boolean }) {
+  const decide = useDecision(approval);
+  const subject = subjectOf(approval);
+  const isInView = isOpen || isShort(subject);
+  return (
+    <>
+      {isInView && (
+        <div className={styles.content}>
+          <Question approval={approval} />
+        </div>
+      )}
+      {subject.isInTerminal && <TerminalHint />}
+      <div className={styles.actions}>{isInView ? <Answers approval={approval} subject={subject} decide={decide} /> : <RefuseButton decide={decide} />}</div>
+      <DecisionExtras approval={approval} decide={decide} />
+    </>
+  );
+}
+
+function PlanDecision({ approval, workflowId }: { approval: ApprovalState; workflowId: string }) {
+  const { data: plan, problem, reload } = useResource(`plan ${workflowId}`, (signal) => call("GET /my/workflows/{workflow_id}", { path: { workflow_id: workflowId } }, { signal }));
+  const agents = useResource(`agents ${approval.project_id}`, (signal) => call("GET /my/projects/{project_id}", { path: { project_id: approval.project_id } }, { signal }));
+  const edit = usePlanEdit(plan, approval);
+  if (problem) return <LoadFailed problem={problem} retry={reload} />;
+  if (!plan) return <Skeleton />;
+  const names = agents.data?.agents.map(({ name }) => name) ?? [];
+  return (
+    <>
+      <div className={styles.content}>
+        <PlanContent plan={plan} approval={approval} edit={edit} agents={names} words={{}} />
+      </div>
+      <PlanFooter plan={plan} approval={approval} edit={edit} hasDeadline onDone={refreshInbox} />
+    </>
+  );
+}
+
+/** A question that nobody answered in time. */
+export function MissedCard({ approval, onAsked }: { approval: ApprovalState; onAsked: () => void }) {
+  const t = useT();
+  const subject = subjectOf(approval);
+  const who = useAgentName(approval);
+  const isPlan = approval.kind !== "tool";
+  const { run, isBusy, problem } = useAction(async () => {
+    await askAgain(approval.id);
+    onAsked();
+  });
+  return (
+    <article className={classes(styles.card, styles.quiet)}>
+      <div className={styles.head}>
+        <p className={styles.what}>
+          {isPlan ? t("plans.plan") : wantsText(subject, who, 0)}
+          {!isPlan && (
+            <code className="data">
+              <Visible text={subject.target} />
+            </code>
+          )}
+        </p>
+        <Button isBusy={isBusy} onClick={() => void run()}>
+          {t("decisions.askAgain")}
+        </Button>
+      </div>
+      <Where approval={approval} />
+      <p role="alert">{problem && <Prose text={problemText(problem)} />}</p>
+    </article>
+  );
+}

@@ -1,0 +1,71 @@
+import { CircleCheck, Copy } from "lucide-react";
+import { useEffect } from "react";
+import { call } from "@/api/client";
+import { toast } from "@/state/toasts";
+import { Button, IconButton, LoadFailed, Skeleton } from "@/ui/components";
+import { useResource, useT } from "@/ui/hooks";
+import { hrefOf } from "@/ui/router";
+import styles from "./Welcome.module.css";
+
+const LOOK_EVERY_MS = 3_000;
+
+/** Step 2: the folder that agents work in. It shows by itself when one is connected. */
+export function FolderStep({ projectId, onDone }: { projectId: number; onDone: () => void }) {
+  const t = useT();
+  const { data, problem, reload } = useResource(`welcomeFolder${projectId}`, (signal) => call("GET /my/projects/{project_id}/connector", { path: { project_id: projectId } }, { signal }));
+  const isWaiting = data?.online === false;
+  useEffect(() => {
+    if (!isWaiting) return;
+    const timer = setInterval(reload, LOOK_EVERY_MS);
+    return () => clearInterval(timer);
+  }, [isWaiting, reload]);
+  if (problem) return <LoadFailed problem={problem} retry={reload} />;
+  if (!data) return <Skeleton />;
+  const server = location.origin + hrefOf("");
+  return (
+    <section className="stack" aria-label={t("welcome.folder")}>
+      {data.online ? (
+        <div className={styles.connected} role="status">
+          <CircleCheck aria-hidden="true" size={18} />
+          <p>{t("welcome.connected", { folder: data.workspace_name ?? "", machine: data.machine ?? "" })}</p>
+        </div>
+      ) : (
+        <>
+          <p className="muted">{t("welcome.folderHint")}</p>
+          <h2>{t("welcome.thisMachine")}</h2>
+          <Command text={`artel connect . --project ${projectId}`} />
+          <h2>{t("welcome.otherMachine")}</h2>
+          <Command text={`pip install artel-ai && artel login --server ${server} && artel connect . --project ${projectId}`} />
+          <p className="muted small" role="status">
+            {t("welcome.waiting")}
+          </p>
+        </>
+      )}
+      <div className={styles.actions}>
+        <Button kind={data.online ? "primary" : "plain"} onClick={onDone}>
+          {data.online ? t("welcome.next") : t("welcome.notNow")}
+        </Button>
+      </div>
+    </section>
+  );
+}
+
+function Command({ text }: { text: string }) {
+  const t = useT();
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      toast(t("common.copied"));
+    } catch {
+      toast(t("welcome.copyFailed"), { kind: "error" }); // without HTTPS there is no clipboard: the text can be marked
+    }
+  };
+  return (
+    <div className={styles.command}>
+      <code>{text}</code>
+      <IconButton label={t("common.copy")} onClick={() => void copy()}>
+        <Copy aria-hidden="true" size={16} />
+      </IconButton>
+    </div>
+  );
+}

@@ -1,0 +1,67 @@
+import { useState } from "react";
+import { call } from "@/api/client";
+import { accountState } from "@/state/account";
+import { preferences, setPreference } from "@/state/preferences";
+import { Button, LoadFailed, Skeleton } from "@/ui/components";
+import { useCell, useResource, useT } from "@/ui/hooks";
+import { navigate } from "@/ui/router";
+import { paths } from "@/ui/routes";
+import { PageFrame } from "@/ui/shell";
+import { FolderStep } from "./FolderStep";
+import { ModelStep } from "./ModelStep";
+import { TaskStep } from "./TaskStep";
+import styles from "./Welcome.module.css";
+
+const STEPS = ["model", "folder", "task"] as const;
+
+/** `/welcome`: the first visit. Model, folder, first task; every step can be skipped. */
+export default function WelcomePage() {
+  const t = useT();
+  const account = useCell(accountState);
+  const isAdmin = account.phase === "signed_in" && account.account.is_admin;
+  const [place, setPlace] = useState(0);
+  const name = t("shell.defaultProject");
+  const { data: project, problem, reload } = useResource("firstProject", (signal) => firstProject(name, signal));
+  const leave = () => {
+    setPreference("welcomed", true);
+    navigate(project ? paths.chat(project) : paths.home());
+  };
+  const next = () => setPlace(place + 1);
+  const labels = { model: t("welcome.model"), folder: t("welcome.folder"), task: t("welcome.task") };
+  return (
+    <PageFrame
+      title={t("welcome.title")}
+      actions={
+        <Button kind="quiet" onClick={leave}>
+          {t("welcome.lookAround")}
+        </Button>
+      }
+    >
+      <div className={styles.wizard}>
+        <ol role="list" className={styles.steps} aria-label={t("welcome.steps")}>
+          {STEPS.map((step, number) => (
+            <li key={step}>
+              <button type="button" className={styles.step} aria-current={number === place ? "step" : undefined} onClick={() => setPlace(number)}>
+                <span className={styles.number}>{number + 1}</span>
+                {labels[step]}
+              </button>
+            </li>
+          ))}
+        </ol>
+        {problem && <LoadFailed problem={problem} retry={reload} />}
+        {!problem && project === null && <Skeleton />}
+        {project !== null && place === 0 && <ModelStep isAdmin={isAdmin} onDone={next} />}
+        {project !== null && place === 1 && <FolderStep projectId={project} onDone={next} />}
+        {project !== null && place === 2 && <TaskStep projectId={project} onLeave={leave} />}
+      </div>
+    </PageFrame>
+  );
+}
+
+/** Return the project to begin in; a new account gets its first one. */
+async function firstProject(name: string, signal: AbortSignal): Promise<number> {
+  const { items } = await call("GET /my/projects", { query: { limit: 100 } }, { signal });
+  const last = preferences.get().lastProject;
+  const project = items.find(({ id }) => id === last) ?? items.find(({ is_default }) => is_default) ?? items[0];
+  return project?.id ?? (await call("POST /my/projects", { body: { name } }, { signal })).id;
+}

@@ -1,0 +1,100 @@
+// What this browser remembers about how the page looks. Nothing here is secret, and nothing is needed.
+
+import { createCell } from "./store";
+
+export type Theme = "system" | "light" | "dark";
+
+export interface Preferences {
+  theme: Theme;
+  /** null: the browser's. */
+  language: string | null;
+  /** Whether Enter sends, else Ctrl+Enter. */
+  enterSends: boolean;
+  listOpen: boolean;
+  panelWidth: number;
+  /** Step of the font size: -1, 0, 1, 2. */
+  fontStep: number;
+  notifications: boolean;
+  /** Whether the user was asked about notifications. */
+  notificationsAsked: boolean;
+  lastProject: number | null;
+  /** Diffs side by side. */
+  diffSplit: boolean;
+  diffWrap: boolean;
+  /** Plans as a list, not as a graph. */
+  planList: boolean;
+  /** The first-run page was seen. */
+  welcomed: boolean;
+}
+
+const KEY = "artel.preferences";
+const DEFAULTS: Preferences = {
+  theme: "system",
+  language: null,
+  enterSends: true,
+  listOpen: true,
+  panelWidth: 400,
+  fontStep: 0,
+  notifications: false,
+  notificationsAsked: false,
+  lastProject: null,
+  diffSplit: false,
+  diffWrap: true,
+  planList: false,
+  welcomed: false,
+};
+
+function read(): Preferences {
+  try {
+    const stored = JSON.parse(localStorage.getItem(KEY) ?? "{}") as Record<string, unknown>;
+    // Only fields of the right type: the storage may be of another version, or broken.
+    const fitting = Object.entries(DEFAULTS).filter(([name, value]) => name in stored && (value === null || typeof stored[name] === typeof value));
+    return { ...DEFAULTS, ...Object.fromEntries(fitting.map(([name]) => [name, stored[name]])) };
+  } catch {
+    return DEFAULTS;
+  }
+}
+
+export const preferences = createCell<Preferences>(read());
+
+export function setPreference<K extends keyof Preferences>(name: K, value: Preferences[K]): void {
+  preferences.set((before) => ({ ...before, [name]: value }));
+  try {
+    localStorage.setItem(KEY, JSON.stringify(preferences.get()));
+  } catch {
+    // A browser that stores nothing: it is remembered until the page is left.
+  }
+}
+
+// --- Drafts of messages, by conversation ---
+
+const DRAFT = "artel.draft.";
+const OWNER = "artel.draft-owner";
+
+export function readDraft(key: string): string {
+  try {
+    return localStorage.getItem(DRAFT + key) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+export function storeDraft(key: string, text: string): void {
+  try {
+    if (text) localStorage.setItem(DRAFT + key, text);
+    else localStorage.removeItem(DRAFT + key);
+  } catch {
+    // As above.
+  }
+}
+
+/** Take over what is stored for an account: what somebody else wrote in this browser is forgotten. */
+export function claimDrafts(userId: number): void {
+  try {
+    if (localStorage.getItem(OWNER) === String(userId)) return;
+    for (const key of Object.keys(localStorage)) if (key.startsWith(DRAFT)) localStorage.removeItem(key);
+    localStorage.setItem(OWNER, String(userId));
+  } catch {
+    // As above.
+  }
+}

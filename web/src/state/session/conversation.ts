@@ -1,0 +1,268 @@
+// An open conversation: loads it, follows it, sends to it. Components read `store` and call its methods.
+
+import { call, isAbort, newKey } from "@/api/client";
+import { Problem } from "@/api/problem";
+import { type LineState, follow } from "@/api/stream";
+import type { Attachment, MessageAccepted, PageTimelineItem, SessionChanges, SessionEvent, SessionStreamItem, TurnState, UndoneFile, WorkflowState } from "@/api/types";
+import { type Cell, type Store, createCell, createStore } from "../store";
+import { isPlanOver } from "./plans";
+import { reduceSession } from "./reducer";
+import { refetchAfter } from "./refetch";
+import { type SessionAction, type SessionState, emptySession } from "./types";
+
+const PAGE = 50;
+const MAX_OPEN_TURNS = 50;
+const UNDO_DEADLINE_MS = 120_000;
+const ASYNC = { Prefer: "respond-async" };
+
+export interface Progress {
+  phase: "loading" | "ready" | "failed";
+  problem: Problem | null;
+  line: LineState;
+  /** When a lost line is tried again. */
+  retryAt: number | null;
+}
+
+export class Conversation {
+  readonly store: Store<SessionState, SessionAction>;
+  readonly progress: Cell<Progress>;
+  private readonly stop = new AbortController();
+  private readonly loads = new Map<string, { isWanted: boolean }>();
+  private isLoadingEarlier = false;
+  /** A message that may have arrived, or not: sent again, it has the same key. */
+  private uncertain: { what: string; key: string } | null = null;
+
+  constructor(readonly id: string) {
+    this.store = createStore(reduceSession, emptySession(id));
+    this.progress = createCell<Progress>({ phase: "loading", problem: null, line: "connecting", retryAt: null });
+  }
+
+  /** Load the conversation and follow it until `close`. */
+  async open(): Promise<void> {
+    this.progress.set((before) => ({ ...before, phase: "loading", problem: null }));
+    try {
+      await this.load();
+    } catch (failure) {
+      if (isAbort(failure) || this.stop.signal.aborted) return;
+      if (!(failure instanceof Problem)) throw failure;
+      this.progress.set((before) => ({ ...before, phase: "failed", problem: failure }));
+      return;
+    }
+    this.progress.set((before) => ({ ...before, phase: "ready" }));
+    await follow<SessionStreamItem>(`/my/chat/${this.id}/events`, {
+      after: this.store.get().lastEvent,
+      signal: this.stop.signal,
+      onItems: (items) => this.hear(items),
+      onLine: (line, retryAt) => this.progress.set((before) => (before.line === line && line !== "lost" ? before : { ...before, line, retryAt })),
+      onRefused: (problem) => this.progress.set((before) => ({ ...before, phase: "failed", problem })),
+    });
+  }
+
+  close(): void {
+    this.stop.abort();
+  }
+
+  /** Send a message; raise Problem if it was not accepted. A message whose fate is unknown keeps its key for the next try. */
+  async send(content: string, target: string | null, attachments: readonly Attachment[] = []): Promise<MessageAccepted> {
+    const ids = attachments.map(({ id }) => id);
+    const body = { content, attachments: ids, ...(target === null ? {} : { target_agent: target }) };
+    const key = this.keyOf(JSON.stringify(body));
+    this.store.dispatch({ type: "sending", key, content, attachments, at: new Date().toISOString() });
+    try {
+      const answer = await this.accepted(() =>
+        call("POST /my/chat/{session_id}/message", { path: { session_id: this.id }, body: { ...body, idempotency_key: key } }, { headers: ASYNC }),
+      );
+      this.store.dispatch({ type: "accepted", key, turnId: answer.turn_id });
+      return answer;
+    } catch (failure) {
+      this.store.dispatch({ type: "send_failed", key });
+      throw failure;
+    }
+  }
+
+  /** Send a message again, as it was or changed. */
+  async retry(turnId: string, change: { content?: string; target_agent?: string | null } = {}): Promise<void> {
+    const key = this.keyOf(`retry ${turnId} ${JSON.stringify(change)}`);
+    await this.accepted(() =>
+      call("POST /my/chat/{session_id}/turns/{turn_id}/retry", { path: { session_id: this.id, turn_id: turnId }, body: change }, { headers: { ...ASYNC, "Idempotency-Key": key } }),
+    );
+  }
+
+  /** Go on with an answer that was cut off. */
+  async continueAnswer(turnId: string): Promise<void> {
+    const key = this.keyOf(`continue ${turnId}`);
+    await this.accepted(() =>
+      call("POST /my/chat/{session_id}/turns/{turn_id}/continue", { path: { session_id: this.id, turn_id: turnId } }, { headers: { ...ASYNC, "Idempotency-Key": key } }),
+    );
+  }
+
+  /** Change a message that waits for its turn. */
+  async changeQueued(turnId: string, content: string): Promise<void> {
+    await call("PATCH /my/chat/{session_id}/turns/{turn_id}", { path: { session_id: this.id, turn_id: turnId }, body: { content } });
+  }
+
+  async rate(messageId: string, rating: "good" | "bad", comment = ""): Promise<void> {
+    const message = await call("POST /my/chat/{session_id}/messages/{message_id}/feedback", {
+      path: { session_id: this.id, message_id: messageId },
+      body: { rating, comment },
+    });
+    this.store.dispatch({ type: "message_replaced", message });
+  }
+
+  /** Put back what a turn has changed, or one file of it; return what became of each file. */
+  async undo(turnId: string, path: string | null): Promise<readonly UndoneFile[]> {
+    const project = this.store.get().session?.project_id ?? 0;
+    const body = { turn_id: turnId, ...(path === null ? {} : { path }) };
+    const { files } = await call("POST /my/projects/{project_id}/undo", { path: { project_id: project }, body }, { deadlineMs: UNDO_DEADLINE_MS });
+    this.refresh();
+    return files;
+  }
+
+  /** Change title, pin, archive or recipient of the conversation. */
+  async change(changes: SessionChanges): Promise<void> {
+    const session = await call("PATCH /my/chat/sessions/{session_id}", { path: { session_id: this.id }, body: changes });
+    this.store.dispatch({ type: "session_loaded", session });
+  }
+
+  /** Return the key of a request: the same one as long as it is not known whether the same request has arrived. */
+  private keyOf(what: string): string {
+    if (this.uncertain?.what !== what) this.uncertain = { what, key: newKey() };
+    return this.uncertain.key;
+  }
+
+  private async accepted(request: () => Promise<unknown>): Promise<MessageAccepted> {
+    try {
+      const answer = (await request()) as MessageAccepted;
+      this.uncertain = null;
+      return answer;
+    } catch (failure) {
+      if (failure instanceof Problem && !failure.isUncertain) this.uncertain = null;
+      throw failure;
+    }
+  }
+
+  /** Stop the turn that runs, or the first that waits. */
+  async cancel(turnId?: string): Promise<void> {
+    const turns = Object.values(this.store.get().turns);
+    const id = turnId ?? (turns.find(({ status }) => status !== "queued") ?? turns[0])?.id;
+    if (id) await call("POST /my/chat/{session_id}/turns/{turn_id}/cancel", { path: { session_id: this.id, turn_id: id } });
+  }
+
+  /** Load the entries before the oldest one that is there. */
+  async loadEarlier(): Promise<void> {
+    const { firstOffset, lastEvent } = this.store.get();
+    if (firstOffset === 0 || this.isLoadingEarlier) return;
+    this.isLoadingEarlier = true;
+    try {
+      const offset = Math.max(0, firstOffset - PAGE);
+      const page = await this.timeline({ limit: firstOffset - offset, offset });
+      this.store.dispatch({ type: "timeline_loaded", page, asOf: lastEvent });
+      await this.loadPlans(page);
+    } finally {
+      this.isLoadingEarlier = false;
+    }
+  }
+
+  /** Load what is on record again, after something that no event tells, such as an undo. */
+  refresh(): void {
+    this.refetch("timeline");
+  }
+
+  /** Load title, state and cost again. */
+  refreshSession(): void {
+    this.refetch("session");
+  }
+
+  private async load(): Promise<void> {
+    const { signal } = this.stop;
+    const path = { session_id: this.id };
+    // The number of the newest event first: what happens while the rest is loaded comes again as an event.
+    const { last_event: lastEvent, ...session } = await call("GET /my/chat/sessions/{session_id}", { path }, { signal });
+    const [timeline, turns, approvals] = await Promise.all([
+      this.timeline({ last: PAGE }),
+      this.openTurns(),
+      call("GET /my/approvals", { query: { status: "pending", session_id: this.id, limit: 100 } }, { signal }),
+    ]);
+    const plans = await this.plansOf(timeline);
+    this.store.dispatch({ type: "loaded", snapshot: { session, lastEvent, timeline, turns, approvals: approvals.items, plans } });
+  }
+
+  private timeline(query: { last: number } | { limit: number; offset: number }): Promise<PageTimelineItem> {
+    return call("GET /my/chat/{session_id}/timeline", { path: { session_id: this.id }, query }, { signal: this.stop.signal });
+  }
+
+  private async openTurns(): Promise<TurnState[]> {
+    const query = { status: "queued,running,waiting", limit: MAX_OPEN_TURNS };
+    return (await call("GET /my/chat/{session_id}/turns", { path: { session_id: this.id }, query }, { signal: this.stop.signal })).items;
+  }
+
+  /** Return the plans of a page that are not over: of the others their entry tells enough. */
+  private plansOf({ items }: PageTimelineItem): Promise<WorkflowState[]> {
+    const ids = items.flatMap(({ plan }) => (plan && !isPlanOver(plan) ? [plan.workflow_id] : []));
+    return Promise.all(ids.map((id) => this.plan(id)));
+  }
+
+  private plan(id: string): Promise<WorkflowState> {
+    return call("GET /my/workflows/{workflow_id}", { path: { workflow_id: id } }, { signal: this.stop.signal });
+  }
+
+  private async loadPlans(page: PageTimelineItem): Promise<void> {
+    const asOf = this.store.get().lastEvent;
+    for (const plan of await this.plansOf(page)) this.store.dispatch({ type: "plan_loaded", plan, asOf });
+  }
+
+  /** Load a whole plan, for a view of a plan that is over. */
+  loadPlan(id: string): void {
+    this.refetch(`plan:${id}`);
+  }
+
+  private hear(items: SessionStreamItem[]): void {
+    this.store.dispatch(...items);
+    const events = items.filter((item): item is SessionEvent => "number" in item);
+    if (!events.length) return;
+    const { timeline, approvals, session, plans } = refetchAfter(this.store.get(), events);
+    if (timeline) this.refetch("timeline");
+    if (approvals) this.refetch("approvals");
+    if (session) this.refetch("session");
+    for (const id of plans) this.refetch(`plan:${id}`);
+  }
+
+  /** Load something now, once more if it is wanted again meanwhile; what fails is loaded with the next event. */
+  private refetch(what: string): void {
+    const running = this.loads.get(what);
+    if (running) {
+      running.isWanted = true;
+      return;
+    }
+    const load = { isWanted: true };
+    this.loads.set(what, load);
+    void (async () => {
+      try {
+        while (load.isWanted && !this.stop.signal.aborted) {
+          load.isWanted = false;
+          await this.loadPart(what);
+        }
+      } catch (failure) {
+        if (!(failure instanceof Problem) && !isAbort(failure)) throw failure;
+      } finally {
+        this.loads.delete(what);
+      }
+    })();
+  }
+
+  private async loadPart(what: string): Promise<void> {
+    const { signal } = this.stop;
+    const asOf = this.store.get().lastEvent;
+    if (what === "timeline") {
+      this.store.dispatch({ type: "timeline_loaded", page: await this.timeline({ last: PAGE }), asOf });
+    } else if (what === "approvals") {
+      const { items } = await call("GET /my/approvals", { query: { status: "pending", session_id: this.id, limit: 100 } }, { signal });
+      this.store.dispatch({ type: "approvals_loaded", items, asOf });
+    } else if (what === "session") {
+      const session = await call("GET /my/chat/sessions/{session_id}", { path: { session_id: this.id } }, { signal });
+      this.store.dispatch({ type: "session_loaded", session });
+    } else {
+      this.store.dispatch({ type: "plan_loaded", plan: await this.plan(what.slice("plan:".length)), asOf });
+    }
+  }
+}

@@ -1,0 +1,56 @@
+// The one price of a plan that is shown: "About $0.52, at most $5.56".
+
+import type { ApprovalState, WorkflowState } from "@/api/types";
+import { t } from "@/i18n";
+import { formatDuration, formatMoney } from "@/i18n/format";
+import { visible } from "@/state/visible";
+
+export interface Price {
+  estimated_cost: number | null;
+  estimated_cost_high: number | null;
+  estimated_duration: number | null;
+  unknown_prices?: readonly string[];
+}
+
+/** Return an amount in cents, never less than it is. */
+function atMost(usd: number): string {
+  return formatMoney(usd < 0.01 ? usd : Math.ceil(usd * 100 - 1e-6) / 100);
+}
+
+export function priceText({ estimated_cost: about, estimated_cost_high: high, unknown_prices: unknown = [] }: Price): string {
+  if (high === null) return "";
+  if (about === null) return unknown.length ? t("plans.priceUnknownOf", { models: visible(unknown.join(", ")) }) : t("plans.priceUnknown");
+  if (high === 0) return t("plans.priceFree");
+  return t("plans.price", { about: formatMoney(about), most: atMost(high) });
+}
+
+/** Return "About $0.52, at most $5.56 · about 1 min". */
+export function estimateText(price: Price): string {
+  const time = price.estimated_duration ? t("plans.duration", { time: formatDuration(Math.ceil(price.estimated_duration) * 1000) }) : "";
+  return [priceText(price), time].filter(Boolean).join(" · ");
+}
+
+export function stopsAtText({ estimated_cost_high: high }: Price): string {
+  return high ? t("plans.stopsAt", { most: atMost(high) }) : "";
+}
+
+export function spentText({ cost, agreed_cost: agreed }: WorkflowState): string {
+  const spent = formatMoney(cost ?? 0);
+  return agreed ? t("plans.spent", { spent, agreed: atMost(agreed) }) : t("plans.spentOnly", { spent });
+}
+
+/** Return the price that a question names, else that of the plan. */
+export function priceOf(plan: WorkflowState, approval: ApprovalState | null): Price {
+  const details = approval?.kind === "plan" ? (approval.details as Partial<Price>) : {};
+  return {
+    estimated_cost: details.estimated_cost === undefined ? plan.estimated_cost : details.estimated_cost,
+    estimated_cost_high: details.estimated_cost_high ?? plan.estimated_cost_high,
+    estimated_duration: details.estimated_duration ?? plan.estimated_duration,
+    unknown_prices: details.unknown_prices ?? [],
+  };
+}
+
+export function amountOf(approval: ApprovalState, name: string): string {
+  const value = approval.details[name];
+  return formatMoney(typeof value === "number" ? value : null);
+}

@@ -1,0 +1,2 @@
+export { AppShell } from "./AppShell";
+export { PageFrame, SidePanel } from "./PageFrame";
