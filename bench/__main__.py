@@ -16,6 +16,7 @@ from bench import (
     first_token,
     listeners,
     memories,
+    nodes,
     plans,
     projects,
     sessions,
@@ -39,6 +40,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
         plans,
         spaces,
         memories,
+        nodes,
     )
 }
 

@@ -127,7 +127,24 @@ def client(task: str, server: Running, **arguments: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _started(command: list[str], env: dict[str, str], log: Path) -> Iterator[Running]:
+def started(command: list[str], env: dict[str, str] | None) -> Iterator[Running]:
+    """Run a program that prints one line of JSON with its URL when it is ready; without `env`, in ours."""
+    with tempfile.TemporaryDirectory() as folder, _started(command, env, Path(folder) / "log") as running:
+        yield running
+
+
+def stop(process: "subprocess.Popen[Any]") -> None:
+    """End a process gracefully, or kill it if it takes too long."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _started(command: list[str], env: dict[str, str] | None, log: Path) -> Iterator[Running]:
     """Run a server that prints one line of JSON with its URL when it is ready."""
     started = time.perf_counter()
     with log.open("a") as stderr:
@@ -141,12 +158,7 @@ def _started(command: list[str], env: dict[str, str], log: Path) -> Iterator[Run
         sys.stderr.write(log.read_text()[-2000:])
         raise
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        stop(process)
 
 
 @dataclass(frozen=True)

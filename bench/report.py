@@ -54,6 +54,8 @@ def _page(figures: Sequence[Figure], seconds: float, load: float) -> str:
   with aiohttp: no accounts, agents, events or limits. *Ratio* is measured / baseline.
 - The model is a separate process with OpenAI's API that answers after a fixed delay (0 ms unless the row says so) and
   records when each request arrived. The client is another process, on raw sockets. All share the machine.
+- Nodes run as `artel node run` with a RabbitMQ of their own; the demo brain answers, so that the round trip has no
+  model in it. Their baseline is a bare aio-pika consumer in the same run, which stores nothing and confirms nothing.
 - Missed targets, and targets that could not be measured, stay in the table.
 """
 

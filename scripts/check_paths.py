@@ -19,6 +19,8 @@ OWN_FILES = {
     "task_workspaces/stamps.py": "which agent has seen which file, by hash of the path",
     "task_workspaces/task_workspace.py": "the folder of a task workspace, by agent id",
     "task_workspaces/service.py": "the folders of task workspaces, by agent id",
+    "tools/sandbox.py": "the work folders of sandboxed programs, by hash of the task",
+    "tools/sandbox_usage.py": "sizes in these folders, and what /proc says about the programs",
 }
 MODULES = frozenset({"glob", "shutil", "tempfile"})
 OS_CALLS = frozenset(

@@ -11,6 +11,7 @@ import concurrent.futures
 import json
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,8 @@ from tests.mutants import Mutant, load_mutants  # noqa: E402 - needs sys.path fr
 
 TEST_SECONDS = 180  # for one test; far more than any of them needs
 MUTANT_SECONDS = 1200  # for all tests of one fault
+KILLED = "killed"
+CHEAP_FIRST = ("unit", "contract", "acceptance", "faults", "browser")  # folders of tests
 
 
 class Copy:
@@ -89,17 +92,20 @@ def tests_by_requirement(copy: Copy) -> dict[str, list[str]]:
 
 
 def tests_for(mutant: Mutant, tests: dict[str, list[str]]) -> list[str]:
-    """Return the tests that should detect a fault; those on the other database only where no other proves an id."""
+    """Return the tests that should detect a fault, the cheap ones first.
+
+    Those on the other database are left out, unless no other test proves an id.
+    """
     chosen: set[str] = set()
     other = "sqlite" if mutant.database == "postgres" else "postgres"
     for requirement in mutant.breaks:
         names = tests.get(requirement, [])
         chosen |= {name for name in names if other not in name.partition("[")[2]} or set(names)
-    return sorted(chosen)
+    return sorted(chosen, key=lambda name: (CHEAP_FIRST.index(name.split("/")[1]), name))
 
 
 def verdict(copy: Copy, mutant: Mutant, names: list[str]) -> str:
-    """Return `killed`, or why the fault survived."""
+    """Return `killed` and by which test, or why the fault survived."""
     if not names:
         return "no test has its ids"
     original = mutant.apply(copy.root)
@@ -108,7 +114,8 @@ def verdict(copy: Copy, mutant: Mutant, names: list[str]) -> str:
     finally:
         (copy.root / mutant.file).write_text(original, encoding="utf-8")
     if code == 1:
-        return "killed"
+        failed = re.search(r"^(?:FAILED|ERROR) \S+", output, re.MULTILINE)
+        return f"{KILLED}, {failed[0] if failed else output[-200:]}"
     if code == 0:
         return f"all {len(names)} tests passed"
     return f"pytest ended with {code}:\n{output[-2000:]}"
@@ -150,8 +157,8 @@ def run(mutants: list[Mutant], workers: int, *, check_first: bool) -> int:
             done = concurrent.futures.as_completed([pool.submit(attempt, mutant) for mutant in mutants])
             for number, future in enumerate(done, 1):
                 mutant, outcome = future.result()
-                survivors += outcome != "killed"
-                state = "killed" if outcome == "killed" else f"SURVIVED, {outcome}"
+                survivors += not outcome.startswith(KILLED)
+                state = outcome if outcome.startswith(KILLED) else f"SURVIVED, {outcome}"
                 print(f"{number:4}/{len(mutants)} {mutant}: {state}", flush=True)
     print(f"\n{len(mutants) - survivors} of {len(mutants)} faults were detected, {survivors} survived.")
     return survivors

@@ -66,20 +66,30 @@ def find_patterns() -> tuple[dict[Found, str], list[str]]:
         uses = _uses(tree)
         compiled = [item for name, value in vars(module).items() for item in _objects(name, value, 3)]
         for name, pattern in compiled:
-            found = Found(pattern.pattern, pattern.flags, uses.get(name, "parts"))
+            found = _found(pattern, uses.get(name, "parts"))
             patterns.setdefault(found, f"{info.name}.{name}")
-        compiled_texts = {pattern.pattern for _, pattern in compiled}
+        compiled_texts = {_text(pattern.pattern) for _, pattern in compiled}
         for line, use, expression in _expressions(tree):
             try:
-                text = _value(expression, module)
-                if isinstance(text, str) and text not in compiled_texts:
-                    patterns.setdefault(Found(text, 0, use), f"{info.name}:{line}")
+                value = _value(expression, module)
+                if isinstance(value, str | bytes) and _text(value) not in compiled_texts:
+                    patterns.setdefault(Found(_text(value), 0, use), f"{info.name}:{line}")
             except NameError:
                 if info.name not in MADE_OF_VARIABLES:
                     unread.append(f"{info.name}:{line}")
     made_later = [*policy._compiled(policy.SECRET)[:2], *policy._compiled(policy.PROTECTED)[:2]]
     path_patterns = {Found(one.pattern, one.flags, "whole"): "artel.paths.policy" for one in made_later}
     return patterns | path_patterns, unread
+
+
+def _found(pattern: "re.Pattern[Any]", use: Use) -> Found:
+    """Return a compiled pattern; one of bytes as the pattern of a text that backtracks as it does."""
+    flags = pattern.flags | re.ASCII if isinstance(pattern.pattern, bytes) else pattern.flags
+    return Found(_text(pattern.pattern), flags, use)
+
+
+def _text(pattern: str | bytes) -> str:
+    return pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
 
 
 def _uses(tree: ast.Module) -> dict[str, Use]:

@@ -58,7 +58,7 @@ class ModelRequest:
 
     @property
     def words(self) -> int:
-        return sum(len((message.get("content") or "").split()) for message in self.body["messages"])
+        return sum(len(str(message.get("content") or "").split()) for message in self.body["messages"])
 
 
 class Behaviour(Protocol):
@@ -313,6 +313,10 @@ class ModelServer:
         self.default = default or Say()
         self.queue: deque[tuple[str, Behaviour]] = deque()
         self.asked: deque[ModelRequest] = deque(maxlen=MAX_REQUESTS)
+        # What `GET …/models` returns: these names, or what the behaviour does; and the requests for it.
+        self.models = ["gpt-4"]
+        self.listing: Behaviour | None = None
+        self.listed: deque[ModelRequest] = deque(maxlen=MAX_REQUESTS)
         # Parameters that the server rejects, as OpenAI does.
         self.refuses: set[str] = set()
         self.url = ""
@@ -350,6 +354,7 @@ class ModelServer:
             async with self.running():
                 ready.set()
                 await stopped.wait()
+            await asyncio.sleep(0)  # connections that were closed just now end in the next cycle of the loop
 
         thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="model-server")
         thread.start()
@@ -363,6 +368,10 @@ class ModelServer:
 
     async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
         if http.method != "POST":
+            if not http.path.startswith("/asked"):
+                self.listed.append(ModelRequest({"path": http.path_qs}, http.headers, time.time()))
+                if self.listing is not None:
+                    return await self.listing(self.listed[-1], http)
             return self._information(http)
         arrived = time.time()
         peer = http.transport.get_extra_info("peername") if http.transport else ("", 0)
@@ -382,7 +391,7 @@ class ModelServer:
     def _information(self, http: web.BaseRequest) -> web.Response:
         """Return the received requests (`GET /asked`, and `DELETE /asked` to clear them), or the list of models."""
         if http.path != "/asked":
-            return _json({"object": "list", "data": [{"id": "gpt-4", "object": "model"}]})
+            return _json({"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]})
         requests = [
             {"arrived": request.arrived, "model": request.body["model"], "text": request.text} for request in self.asked
         ]

@@ -32,6 +32,7 @@ def clean_environment(folder: Path, **variables: str) -> dict[str, str]:
         "ARTEL_LOG_FORMAT": "json",
         "ARTEL_REGISTRATION_OPEN": "true",  # tests register many users
         "ARTEL_MODELS_UNPRICED": '["*"]',  # and use models without a price
+        "ARTEL_AUTO_TITLES": "false",  # their models expect no further calls
     }
     return inherited | own | variables
 
@@ -120,13 +121,13 @@ def stop_all(servers: Iterable[Server]) -> None:
         server._wait()
 
 
-def _start(arguments: list[str], env: Mapping[str, str], stderr: IO[str], module: str) -> Process:
+def _start(arguments: list[str], env: Mapping[str, str], stderr: IO[str], module: str, folder: str = "/") -> Process:
     if nursery is None:
-        return subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd="/")
+        return subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=folder)
     read, write = os.pipe()
     with Path(os.devnull).open() as nothing:
         files = nothing.fileno(), write, stderr.fileno()
-        child = nursery.fork(arguments, env, files, module=module, stdout=os.fdopen(read))
+        child = nursery.fork(arguments, env, files, module=module, stdout=os.fdopen(read), folder=folder)
     os.close(write)
     return child
 

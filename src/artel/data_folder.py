@@ -3,10 +3,41 @@
 import fcntl
 import json
 import os
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from artel.errors import ConfigurationInvalid, DatabaseInUse
+
+MAX_COUNTED = 200_000  # files and folders
+COUNT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSize:
+    """The size of a folder; not complete if it has too many files to count."""
+
+    bytes: int
+    files: int
+    is_complete: bool
+
+
+def folder_size(folder: Path) -> FolderSize:
+    """Return the size of the files in a folder; links are not followed."""
+    size, files, seen, deadline = 0, 0, 0, time.monotonic() + COUNT_SECONDS
+    for path, folders, names in os.walk(folder):
+        for name in names:
+            seen += 1
+            if seen > MAX_COUNTED or time.monotonic() > deadline:
+                return FolderSize(size, files, is_complete=False)
+            try:
+                size += os.lstat(f"{path}/{name}").st_size
+            except OSError:  # deleted meanwhile
+                continue
+            files += 1
+        seen += len(folders)
+    return FolderSize(size, files, is_complete=True)
 
 
 class DataFolder:

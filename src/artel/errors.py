@@ -131,6 +131,10 @@ class EmailTaken(ArtelError, kind=Kind.CONFLICT, code="email_taken"):
     """An account with this e-mail address exists."""
 
 
+class OwnAccount(ArtelError, kind=Kind.CONFLICT, code="own_account"):
+    """An administrator can't do this to the own account."""
+
+
 class AccountNotFound(ArtelError, kind=Kind.NOT_FOUND, code="account_not_found"):
     """No account has this e-mail address or id."""
 
@@ -165,6 +169,14 @@ class TurnNotFound(ArtelError, kind=Kind.NOT_FOUND, code="turn_not_found"):
 
 class MessageNotFound(ArtelError, kind=Kind.NOT_FOUND, code="message_not_found"):
     """The session has no such message."""
+
+
+class TimelineItemNotFound(ArtelError, kind=Kind.NOT_FOUND, code="timeline_item_not_found"):
+    """The timeline of the session has no such item."""
+
+
+class NotAnAnswer(ArtelError, kind=Kind.CONFLICT, code="not_an_answer"):
+    """Only answers of agents take feedback."""
 
 
 class SessionBusy(ArtelError, kind=Kind.TOO_MANY, code="session_busy"):
@@ -203,6 +215,12 @@ class AgentNotRegistered(ArtelError, kind=Kind.UNAVAILABLE, code="agent_not_regi
     is_agents_fault = False
 
 
+class AgentUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="agent_unavailable"):
+    """No node can do the task of an agent that runs on nodes."""
+
+    is_agents_fault = False
+
+
 class SpaceUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="space_unavailable"):
     """No process currently runs the project's worker space."""
 
@@ -229,6 +247,28 @@ class StorageFull(ArtelError, kind=Kind.CONFLICT, code="storage_full"):
     is_agents_fault = False
 
 
+class AttachmentNotFound(ArtelError, kind=Kind.NOT_FOUND, code="attachment_not_found"):
+    """The session has no such attachment, or it was sent already."""
+
+
+class AttachmentInvalid(ArtelError, kind=Kind.INVALID, code="attachment_invalid"):
+    """The file is empty, damaged, or neither a text nor a known kind of image."""
+
+
+class AttachmentSent(ArtelError, kind=Kind.CONFLICT, code="attachment_sent"):
+    """The attachment belongs to a message and can't be deleted alone."""
+
+
+class ImagesNotSupported(ArtelError, kind=Kind.INVALID, code="images_not_supported"):
+    """The model that would answer takes no images."""
+
+    is_agents_fault = False
+
+
+class TooManyUploads(ArtelError, kind=Kind.TOO_MANY, code="too_many_uploads"):
+    """The user, or the process, has too many uploads in progress."""
+
+
 class LimitReached(ArtelError, kind=Kind.CONFLICT, code="limit_reached"):
     """The user has reached the server's limit for this kind of object."""
 
@@ -249,6 +289,14 @@ class SearchTooLong(ArtelError, kind=Kind.TIMED_OUT, code="search_timeout"):
     """A search over all messages exceeded its timeout."""
 
 
+class ActivityTooLong(ArtelError, kind=Kind.TIMED_OUT, code="activity_timeout"):
+    """The report of a project's activity exceeded its timeout."""
+
+
+class UsageTooLong(ArtelError, kind=Kind.TIMED_OUT, code="usage_timeout"):
+    """The report of all users' usage exceeded its timeout."""
+
+
 class TooManySearches(ArtelError, kind=Kind.TOO_MANY, code="too_many_searches"):
     """The user's search queue is full."""
 
@@ -261,16 +309,20 @@ class TurnNotOver(ArtelError, kind=Kind.CONFLICT, code="turn_not_over"):
     """A turn that is running or has no message of its own can't be retried."""
 
 
+class TurnStarted(ArtelError, kind=Kind.CONFLICT, code="turn_started"):
+    """Only a message that is still queued can be changed."""
+
+
+class NotCutOff(ArtelError, kind=Kind.CONFLICT, code="not_cut_off"):
+    """Only an answer that was cut off, and that nothing goes on from yet, can be continued."""
+
+
 class PlanRejected(ArtelError, kind=Kind.CONFLICT, code="plan_rejected"):
     """The user rejected the plan."""
 
 
 class RangeInvalid(ArtelError, kind=Kind.INVALID, code="range_invalid"):
     """A range of days is too long, or ends before it starts."""
-
-
-class ToolNotAvailable(ArtelError, kind=Kind.INVALID, code="tool_not_available"):
-    """A tool that agents can't have yet."""
 
 
 class PlanNotPossible(ArtelError, kind=Kind.INVALID, code="plan_not_possible"):
@@ -297,5 +349,45 @@ class ConnectorUnreachable(ArtelError, kind=Kind.UNAVAILABLE, code="connector_of
     """The connector is offline or did not answer in time."""
 
 
+class ConnectorNotOnline(ArtelError, kind=Kind.CONFLICT, code="connector_offline"):
+    """No connector is online for the project; nothing was tried."""
+
+
+class ConnectorTooOld(ArtelError, kind=Kind.CONFLICT, code="connector_too_old"):
+    """The connector of the project does not know the method."""
+
+
+class ConnectorDeclined(ArtelError, kind=Kind.CONFLICT, code="connector_declined"):
+    """The connector refuses what the user wants, with its reason."""
+
+
+class GrantNotFound(ArtelError, kind=Kind.NOT_FOUND, code="grant_not_found"):
+    """The connector has no grant with this id."""
+
+
+class NodeNotFound(ArtelError, kind=Kind.NOT_FOUND, code="node_not_found"):
+    """No node has this name, or it was forgotten."""
+
+
+class NodeUnreachable(ArtelError, kind=Kind.UNAVAILABLE, code="node_unreachable"):
+    """The node does not listen on the bus of this server."""
+
+
 class UndoRefused(ArtelError, kind=Kind.CONFLICT, code="undo_refused"):
     """The connector refused to undo changes and says why."""
+
+
+class ProviderNotFound(ArtelError, kind=Kind.NOT_FOUND, code="provider_not_found"):
+    """No provider of models has this id."""
+
+
+class ProviderExists(ArtelError, kind=Kind.CONFLICT, code="provider_exists"):
+    """A provider whose models have the same names is configured already."""
+
+
+class ProviderInvalid(ArtelError, kind=Kind.INVALID, code="provider_invalid"):
+    """A provider lacks its key or its address."""
+
+
+class SettingFixed(ArtelError, kind=Kind.CONFLICT, code="setting_fixed"):
+    """The environment sets this setting, so that it can't be changed here."""

@@ -23,6 +23,21 @@ TransactionName = Literal[
 ]
 MomentName = Literal["turn.answered", "turn.response"]
 ConnectorMomentName = Literal["call.answer"]
+# Of a task of a node, in this order.
+NodeMomentName = Literal[
+    "node.received",
+    "node.checked",
+    "node.understand",
+    "node.plan",
+    "node.execute",
+    "node.tool_call",
+    "node.tool_result",
+    "node.critique",
+    "node.finish",
+    "node.output",
+    "node.stored",
+    "node.replied",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,5 +52,5 @@ def transaction(name: TransactionName) -> Callable[[F], F]:
     return mark
 
 
-def reached(name: MomentName | ConnectorMomentName) -> None:
+def reached(name: MomentName | ConnectorMomentName | NodeMomentName) -> None:
     """Mark a moment; tests replace this function with one that kills the process."""

@@ -28,6 +28,7 @@ _URL = re.compile(r"[^\s\"']++")  # matches any word; `_without_login` keeps wor
 # Control characters that a terminal would interpret. Newlines are kept only in tracebacks.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MANY_LINES = frozenset({"exception", "stack"})
+_loggers: list[FilteringBoundLogger] = []  # one per module
 
 
 def mask(value: Any) -> Any:
@@ -107,7 +108,18 @@ def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 
+def set_level(level: str) -> None:
+    """Change the level of a running process."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()])
+    )
+    for logger in _loggers:
+        vars(logger).pop("bind", None)  # the logger of the old level, which structlog keeps after the first use
+    logging.getLogger().setLevel(level.upper())
+
+
 def get_logger(name: str) -> FilteringBoundLogger:
     """Return the logger of a module."""
     logger: FilteringBoundLogger = structlog.get_logger(_name=name)
+    _loggers.append(logger)
     return logger

@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from artel.errors import ConfigurationInvalid
+from artel.web_address import MAX_RULES, WebRefused, WebRules, parse_url
 
 PREFIX = "ARTEL_"
 FILE_NAME = "artel.yaml"
@@ -31,6 +32,7 @@ MEMORY_PROVIDERS = ("qdrant", "chroma")
 OTHER_VARIABLES = frozenset({"ARTEL_SERVER", "ARTEL_TOKEN", "ARTEL_CONFIG", "ARTEL_CONFIG_DIR"})
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_BASE_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 _HOST_NAME = re.compile(r"\*|\[[0-9A-Fa-f:.]+\]|[\w.-]+")
 
 _SCHEMES = {
@@ -55,6 +57,12 @@ class Settings(BaseSettings):
     )
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=8700, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    base_path: str = Field(
+        default="",
+        max_length=200,
+        description="Path prefix under which a reverse proxy serves Artel, such as `/artel`; none by default. "
+        "Requests are accepted with and without it.",
+    )
     allowed_hosts: list[str] | None = Field(
         default=None,
         description="Host names that requests may use (JSON list, without ports); `*` allows any. Unset: "
@@ -128,6 +136,11 @@ class Settings(BaseSettings):
     max_streams_per_user: int = Field(
         default=100, ge=1, le=20_000, description="Maximum number of event streams per user and process."
     )
+    auto_titles: bool = Field(
+        default=True,
+        description="Whether the model that gave the first answer of a session also makes a title for it, in the "
+        "background; else the first words are the title.",
+    )
     search_seconds: float = Field(
         default=5.0, gt=0, le=60, description="Timeout of a search over all messages of a user."
     )
@@ -168,6 +181,19 @@ class Settings(BaseSettings):
     space_reset_after_seconds: float = Field(
         default=600.0, gt=0, description="A worker space without any working agent for this long is reset."
     )
+    max_tool_calls_per_task: int = Field(
+        default=20,
+        ge=0,
+        le=1000,
+        description="Maximum number of tool calls in one task, also of a node; an agent's own limit may be lower.",
+    )
+    max_api_calls_per_minute: int = Field(
+        default=60,
+        ge=1,
+        le=100_000,
+        description="Maximum number of tool calls per minute of all agents of a project, and of a project's tasks on a "
+        "node.",
+    )
     agent_cache_size: int = Field(
         default=MAX_AGENTS, ge=1, le=100_000, description="Maximum number of agents of one project in the memory cache."
     )
@@ -181,13 +207,34 @@ class Settings(BaseSettings):
         default=30.0,
         ge=0,
         le=600,
-        description="Time that running tasks get to finish when their agent is deregistered.",
+        description="Time that running tasks get to finish when their agent is deregistered, or a node gets SIGTERM.",
+    )
+    node_key: SecretStr | None = Field(
+        default=None,
+        min_length=32,
+        description="Key that the server signs approvals of nodes' tool calls with; nodes need the same one. Without "
+        "it such calls are refused, except of nodes that run in the server.",
+    )
+    node_answer_hours: float = Field(
+        default=24.0,
+        gt=0,
+        le=8_760,
+        description="Time for which a node remembers its answers: a command that comes again gets the same one.",
     )
     host_lease_seconds: float = Field(
         default=10.0,
         ge=2,
         le=300,
         description="Lease time: a process that does not renew its lease loses its worker spaces (PostgreSQL).",
+    )
+    node_stuck_seconds: float = Field(
+        default=90.0,
+        ge=1,
+        le=86_400,
+        description="A task on a node is stuck after this time without progress; nodes report it every 30 s.",
+    )
+    node_failover: bool = Field(
+        default=True, description="Whether a task whose node is lost or stuck is given to another node."
     )
     fallback_model: str | None = Field(
         default=None,
@@ -201,7 +248,18 @@ class Settings(BaseSettings):
         description="Maximum tokens in a prompt, including history, memory and tools; "
         "never more than the model's context window.",
     )
-    planner_model: str = Field(default="gpt-4o", min_length=1, description="The orchestrator's model.")
+    default_model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Model of new agents and of the starter pack. Unset: what an administrator has chosen, else "
+        "`gpt-4`, or a model of the configured provider if that is not OpenAI.",
+    )
+    planner_model: str = Field(
+        default="gpt-4o",
+        min_length=1,
+        description="The orchestrator's model. Unset: what an administrator has chosen, else `gpt-4o`, or the default "
+        "model if OpenAI is not configured.",
+    )
     models_allowed: list[str] = Field(
         default=["*"],
         min_length=1,
@@ -217,13 +275,57 @@ class Settings(BaseSettings):
     user_storage_bytes: int | None = Field(
         default=None,
         ge=0,
-        description="Maximum bytes of messages, memories and task workspaces per user, unless an administrator "
-        "has set another limit for the user; no limit by default.",
+        description="Maximum bytes of messages, attachments, memories and task workspaces per user, unless an "
+        "administrator has set another limit for the user; no limit by default.",
     )
     models_unpriced: list[str] | None = Field(
         default=None,
         description="Glob patterns of models without a known price that agents may use; no budget limits "
         "them. None by default, all under `artel up`.",
+    )
+    models_with_images: list[str] = Field(
+        default=[],
+        description='Glob patterns of models that take images, such as `["ollama/llava*"]`, besides those that are '
+        "known to.",
+    )
+    node_task_cost_usd: float = Field(
+        default=1.0,
+        gt=0,
+        le=1_000_000,
+        description="Maximum cost of one command to a node; less if a budget has less left.",
+    )
+    nodes_dir: Path | None = Field(
+        default=None,
+        description="Folder with agent files (*.yaml) to run as nodes inside the server; none by default.",
+    )
+
+    searxng_url: str | None = Field(
+        default=None,
+        max_length=500,
+        description="URL of a SearXNG server that web_search asks (its JSON format must be allowed); public search "
+        "engines by default.",
+    )
+    web_allowed_hosts: list[str] = Field(
+        default=["*"],
+        max_length=MAX_RULES,
+        description='Hosts that web_fetch may read (globs, JSON list), such as `["example.com", "*.example.com"]`.',
+    )
+    web_denied_hosts: list[str] = Field(
+        default=[],
+        max_length=MAX_RULES,
+        description="Hosts that web_fetch may not read, also if they are allowed: globs, or networks such as "
+        "`203.0.113.0/24` (JSON list).",
+    )
+    web_private_hosts: list[str] = Field(
+        default=[],
+        max_length=MAX_RULES,
+        description="Hosts that web_fetch may read although their addresses are private, such as `wiki.example.com` "
+        "or `wiki:8080` (JSON list, no globs). All users' agents can read them.",
+    )
+    web_ports: list[int] = Field(
+        default=[80, 443],
+        max_length=100,
+        description="Ports that web_fetch may connect to (JSON list).",
     )
 
     log_format: Literal["auto", "console", "json"] = Field(
@@ -245,6 +347,14 @@ class Settings(BaseSettings):
             if scheme == "sqlite" and not url.removeprefix("sqlite://").strip("/"):
                 raise ValueError("must name a file, as in sqlite:///artel.db or sqlite:////var/lib/artel.db")
         return value
+
+    @field_validator("base_path")
+    @classmethod
+    def _path_prefix(cls, value: str) -> str:
+        prefix = value.rstrip("/")
+        if prefix and (not _BASE_PATH.fullmatch(prefix) or any(part in {".", ".."} for part in prefix.split("/"))):
+            raise ValueError("must be a path such as /artel, of letters, digits and . _ ~ -")
+        return prefix
 
     @field_validator("allowed_hosts")
     @classmethod
@@ -268,6 +378,31 @@ class Settings(BaseSettings):
             raise ValueError(f"must not begin with {RESERVED_ISSUER}, which is reserved")
         return value
 
+    @field_validator("searxng_url")
+    @classmethod
+    def _search_server(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                parse_url(value)
+            except WebRefused as refused:
+                raise ValueError(f"is not the URL of a SearXNG server: {refused}") from None
+        return value
+
+    @field_validator("web_allowed_hosts", "web_denied_hosts", "web_private_hosts")
+    @classmethod
+    def _web_hosts(cls, value: list[str], info: Any) -> list[str]:
+        rules: dict[str, Any] = {info.field_name.removeprefix("web_"): value}
+        WebRules(**rules)
+        return value
+
+    @field_validator("web_ports")
+    @classmethod
+    def _web_port_numbers(cls, value: list[int]) -> list[int]:
+        for port in value:
+            if not 0 < port < 65_536:  # noqa: PLR2004 - ports have 16 bits
+                raise ValueError(f"{port} is not a port: use numbers from 1 to 65535")
+        return value
+
     @model_validator(mode="after")
     def _fit_together(self) -> "Settings":
         required = {"jwks_url": self.jwks_url, "issuer": self.issuer, "audience": self.audience}
@@ -278,6 +413,10 @@ class Settings(BaseSettings):
             )
         if self.role != "all" and self.is_embedded:
             raise ValueError("role api or host needs PostgreSQL: only one process can use a SQLite database")
+        if self.role == "api" and self.nodes_dir is not None:
+            raise ValueError("nodes_dir needs role all or host: a process that only serves HTTP runs no nodes")
+        if self.role == "host" and self.nodes_dir is not None and self.bus_url is None:
+            raise ValueError("nodes_dir with role host needs bus_url: only RabbitMQ connects nodes to all processes")
         return self
 
     @property
@@ -299,6 +438,16 @@ class Settings(BaseSettings):
         if self.allowed_hosts is not None:
             return None if "*" in self.allowed_hosts else frozenset(name.lower() for name in self.allowed_hosts)
         return LOOPBACK_HOSTS | {self.host.lower()} if self.listens_on_loopback else None
+
+    @property
+    def web_rules(self) -> WebRules:
+        """What web_fetch may read."""
+        return WebRules(
+            allowed_hosts=self.web_allowed_hosts,
+            denied_hosts=self.web_denied_hosts,
+            private_hosts=self.web_private_hosts,
+            ports=self.web_ports,
+        )
 
     @property
     def sqlite_file(self) -> Path | None:
@@ -383,14 +532,15 @@ def _config_file(data_dir: Path | None) -> Path:
         if not Path(configured).is_file():
             raise ConfigurationInvalid(f"ARTEL_CONFIG names {configured}, which is not a file")
         return Path(configured)
-    in_config = _config_folder() / FILE_NAME
+    in_config = config_folder() / FILE_NAME
     if in_config.is_file():
         return in_config
     folder = data_dir or os.environ.get("ARTEL_DATA_DIR") or platformdirs.user_data_path("artel", appauthor=False)
     return Path(folder) / FILE_NAME
 
 
-def _config_folder() -> Path:
+def config_folder() -> Path:
+    """Return the folder of artel.yaml, agent files and logins."""
     return Path(os.environ.get("ARTEL_CONFIG_DIR") or platformdirs.user_config_path("artel", appauthor=False))
 
 
@@ -401,7 +551,7 @@ def _warn_of_unread_file(file: Path) -> None:
     if here.is_file() and not (file.is_file() and here.samefile(file)):
         sys.stderr.write(
             f"artel: not read: {FILE_NAME} in the current folder. "
-            f"Move it to {_config_folder() / FILE_NAME}, or name it in ARTEL_CONFIG.\n"
+            f"Move it to {config_folder() / FILE_NAME}, or name it in ARTEL_CONFIG.\n"
         )
 
 

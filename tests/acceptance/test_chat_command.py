@@ -76,6 +76,16 @@ def test_message_is_answered(demo: Chatter) -> None:
     assert "391" in demo.run("-", "--agent", "coder", "--project", "Website", stdin="17 * 23")
 
 
+def test_files_are_attached_to_the_message(demo: Chatter) -> None:
+    notes = demo.folder / "notes.txt"
+    notes.write_text("alpha\nbeta\n")
+
+    answer = demo.run("What is in it?", "--agent", "coder", "--attach", str(notes))
+
+    assert "notes.txt has 2 lines (11 bytes) and begins with “alpha”." in answer
+    assert "can't be read" in demo.run("Look", "--agent", "coder", "--attach", str(demo.folder / "nothing"), code=2)
+
+
 def test_message_continues_the_last_session_unless_new_is_given(demo: Chatter) -> None:
     first = demo.json("17 * 23", "--agent", "coder")
     second = demo.json("what did I say?", "--agent", "writer")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.deadlines import eventually
 from tests.folders import Folder, connected_folder
-from tests.model_server import ByMark, Fail, ModelRequest, ModelServer, Say, Tool
+from tests.model_server import ByMark, Fail, ModelRequest, ModelServer, Raw, Say, Tool
 from tests.people import Person
 from tests.running import Server, artel, clean_environment
 from tests.terminal import ALT_ENTER, CTRL_C, CTRL_D, TAB, UP, Terminal
@@ -166,6 +166,23 @@ def test_failed_answer_mentions_retry(talker: Talker, script: ByMark) -> None:
         terminal.until(PROMPT)
         terminal.type("/retry")
         terminal.until("Once more.")
+        terminal.until(PROMPT)
+        terminal.type("/continue")
+        terminal.until("was not cut off")
+
+
+@pytest.mark.req("CLI-01.6", "CHT-12.5")
+def test_cut_off_answer_is_continued_in_the_terminal(talker: Talker, script: ByMark) -> None:
+    beginning = b'data: {"choices": [{"index": 0, "delta": {"content": "One two three"}}]}\n\n'
+    refusal = b'data: {"error": {"message": "Not this.", "code": 400}}\n\n'
+    script[talker.mark] = Raw(beginning + refusal, content_type="text/event-stream")
+    with talker.terminal(columns=300) as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} work")
+        terminal.until("/retry")
+        terminal.until(PROMPT)
+        terminal.type("/continue")
+        terminal.until("You said: Your last answer was cut off.")
 
 
 @pytest.mark.req("CLI-01.2")
@@ -375,7 +392,34 @@ def test_commands_for_files_cost_and_models(talker: Talker, folder: Folder, scri
 
 
 @pytest.mark.req("CLI-01.6")
-def test_commands_for_titles_and_clipboard(talker: Talker, script: ByMark) -> None:
+def test_file_is_attached_to_the_next_message(talker: Talker, model: ModelServer, tmp_path: Path) -> None:
+    (tmp_path / "my notes.txt").write_text("alpha\nbeta\n")
+    (tmp_path / "photo.png").write_bytes(b"\x00")
+    with talker.terminal("--no-folder", folder=str(tmp_path)) as terminal:
+
+        def do(command: str, *words: str) -> str:
+            terminal.type(command)
+            return "".join(terminal.until(word) for word in words) + terminal.until(PROMPT)
+
+        terminal.until(PROMPT)
+        do("/attach", "Missing file: /attach FILE")
+        do("/attach nothing.txt", "artel: ")
+        do("/attach photo.png", "photo.png is neither a text in UTF-8 nor a PNG")
+        do("/attach my notes.txt", "Attached my notes.txt (2 lines) to your next message.")
+        do("/detach", "The next message has no attachments.")
+        do("/attach my notes.txt", "Attached my notes.txt (2 lines)")
+        do("/attach", "Attached to the next message: my notes.txt.")
+        do(f"{talker.mark} read", "You said:")
+        do(f"{talker.mark} and now", "You said:")
+        do("/history", "[attached: my notes.txt]")
+
+    first, second = talker.asked(model)
+    assert "\nalpha\nbeta\n" in first.text
+    assert second.text == f"{talker.mark} and now"
+
+
+@pytest.mark.req("CLI-01.6", "AGT-03.4")
+def test_commands_for_titles_clipboard_feedback_and_export(talker: Talker, script: ByMark, tmp_path: Path) -> None:
     script[talker.mark] = Say("The answer \u202e\x07 is 42.")
     copied = base64.b64encode(b"The answer \\u202e\\x07 is 42.").decode()
     with talker.terminal() as terminal:
@@ -389,14 +433,28 @@ def test_commands_for_titles_and_clipboard(talker: Talker, script: ByMark) -> No
         terminal.until("Sent the last answer (")
         assert terminal.raw.count("\x1b]52;") == 1
         assert f"\x1b]52;c;{copied}\x07" in terminal.raw
+        terminal.type("/bad  Too cryptic.")
+        terminal.until("Rated the last answer of agent_coder as bad.")
+        [session] = talker.person.get("/my/chat/sessions")["items"]
+        answer = talker.person.history(session["session_id"])[-1]
+        assert answer["feedback"] == {"rating": "bad", "comment": "Too cryptic."}
+        terminal.type("/good")
+        terminal.until("Rated the last answer of agent_coder as good.")
         terminal.type("/rename")
         terminal.until("/rename TITLE")
         terminal.type("/rename The great question")
         terminal.until("Renamed the session to The great question.")
+        for name in ("notes.md", "notes.json"):
+            terminal.type(f"/export {tmp_path / name}")
+            terminal.until("Wrote this session to")
+        terminal.type(f"/export {tmp_path / 'notes.md'}")
+        terminal.until("Choose another name.")
         terminal.type("/plan")
         terminal.until("This session has no plan.")
     assert [session["title"] for session in talker.person.get("/my/chat/sessions")["items"]] == ["The great question"]
 
+    assert (tmp_path / "notes.md").read_text().startswith("# The great question\n")
+    assert json.loads((tmp_path / "notes.json").read_text())["items"][-1]["message"]["agent"] == "agent_coder"
     dumb = Terminal("chat", "--agent", "coder", env=talker.env)
     with dumb:
         dumb.until(PROMPT)

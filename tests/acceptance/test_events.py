@@ -169,20 +169,23 @@ def test_project_stream_has_only_events_of_that_project(person: Person) -> None:
     here, there = person.project("here"), person.project("there")
     with person.follow_project(here["id"], 0) as following:
         person.say(person.session(there["id"]), "Elsewhere")
-        person.say(person.session(here["id"]), "Here")
-        events = following.take(2)
+        session = person.session(here["id"])
+        person.say(session, "Here")
+        events = [event for _ in range(2) for event in following.until("agent_status_changed")]
 
     agents = {agent["id"] for agent in here["agents"]}
-    assert [event.number for event in events] == [1, 2]
-    assert {event.type for event in events} == {"agent_status_changed"}
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
     assert {event.data["project_id"] for event in events} == {here["id"]}
-    assert {event.data["agent_id"] for event in events} <= agents
-    assert [(event.data["old_status"], event.data["new_status"]) for event in events] == [
+    changes = [event.data for event in events if event.type == "agent_status_changed"]
+    assert {change["agent_id"] for change in changes} <= agents
+    assert [(change["old_status"], change["new_status"]) for change in changes] == [
         ("idle", "processing"),
         ("processing", "idle"),
     ]
-    with person.follow_project(here["id"], 1) as following:
-        assert following.take(1) == events[1:]
+    others = {event.type: event.data["session_id"] for event in events if event.type != "agent_status_changed"}
+    assert others == {"session_changed": session}
+    with person.follow_project(here["id"], len(events) - 1) as following:
+        assert following.take(1) == events[-1:]
 
 
 def test_a_stream_needs_a_token(person: Person, server: Server) -> None:

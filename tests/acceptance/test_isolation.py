@@ -38,16 +38,21 @@ ID_PARAMETERS = (
     "workflow_id",
     "login_id",
     "memory_id",
+    "attachment_id",
     "user_id",
     "path",
 )
 # Named like ids, but only stored as text or the name of a task in the approved plan: no other user's object is
 # looked up by them.
-ONLY_TEXT = ("task_id", "id")
+ONLY_TEXT = ("task_id", "id", "grant_id")
+TEXTS = {"grant_id": "0123456789abcdef", "name": "agent.writer.001", "provider_id": "1"}  # in paths
+AT_CONNECTOR = ("/connector/grants", "/connector/files")  # what a connector answers; none is online
 NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS} | {"file_not_found"}
 # Settings that make tool calls need an approval.
 SETTINGS = {"tools": {"memory_write": {"requires_approval": True}}}
 METHODS = ("get", "post", "put", "patch", "delete")
+# Of the whole server by design, and refused to all but administrators.
+ADMINISTRATION = ("/admin/", "/nodes")
 
 
 class Belongings:
@@ -76,6 +81,9 @@ class Belongings:
         note = {"path": self.file, "content": f"Note {mark}"}
         script[f"Write {mark}"] = [Say(tools=[Tool("write_file", json.dumps(note))]), Say("Written.")]
         person.say(self.session["session_id"], f"Write {mark}", self.agent["id"])
+        files = f"/my/chat/{self.session['session_id']}/attachments"
+        uploaded = person.http.post(files, params={"name": f"{mark}.txt"}, content=f"File {mark}")
+        self.attachment: str = uploaded.json()["id"]
         planning = person.session(self.project["id"])
         person.post(planning, f"Plan {mark}", None, {"Prefer": "wait=30"})
         planned = person.http.get("/my/workflows", params={"project_id": self.project["id"]}).json()["items"][0]
@@ -90,6 +98,7 @@ class Belongings:
             "workflow_id": planned["id"],
             "login_id": person.http.get("/auth/sessions").json()["items"][0]["id"],
             "memory_id": memory["id"],
+            "attachment_id": self.attachment,
             "user_id": person.user_id,
             "path": self.file,
         }
@@ -115,6 +124,7 @@ class Belongings:
             f"{url}/audit",
             f"/my/workflows/{self.ids['workflow_id']}",
             f"{url}/agents/{self.agent['id']}/workspace/files/{self.file}",
+            f"/my/chat/{self.ids['session_id']}/attachments/{self.attachment}",
         )
         return [self.person.http.get(path).text for path in paths]
 
@@ -156,13 +166,15 @@ def schema_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, 
     content = operation.get("requestBody", {}).get("content", {}).get("application/json")
     if content is None:
         return {"properties": {}}
-    schema: dict[str, Any] = document["components"]["schemas"][content["schema"]["$ref"].rsplit("/", 1)[1]]
+    [ref] = [part["$ref"] for part in content["schema"].get("anyOf", [content["schema"]]) if "$ref" in part]
+    schema: dict[str, Any] = document["components"]["schemas"][ref.rsplit("/", 1)[1]]
     return schema
 
 
 def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
     """Return the id parameters of the operation: in its path, query and body."""
     in_path = [item["name"] for item in operation.get("parameters", []) if item["in"] == "path"]
+    in_path = [name for name in in_path if name not in ONLY_TEXT]
     in_query = [
         item["name"] for item in operation.get("parameters", []) if item["in"] != "path" and is_id(item["name"])
     ]
@@ -175,9 +187,10 @@ def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
 
 
 def query_of(operation: dict[str, Any], ids: dict[str, Any]) -> dict[str, Any]:
-    """Return the id parameters in the operation's query."""
-    names = {item["name"] for item in operation.get("parameters", []) if item["in"] == "query"}
-    return {name: ids[name] for name in names & ids.keys() if is_id(name)}
+    """Return the id parameters in the operation's query, and an example of every other that is required."""
+    query = {item["name"]: item for item in operation.get("parameters", []) if item["in"] == "query"}
+    required = {name: item["schema"]["examples"][0] for name, item in query.items() if item["required"]}
+    return required | {name: ids[name] for name in query.keys() & ids.keys() if is_id(name)}
 
 
 def fields_of(document: dict[str, Any], schema: Any) -> Iterator[str]:
@@ -203,7 +216,7 @@ def body_of(document: dict[str, Any], operation: dict[str, Any], ids: dict[str, 
     return examples | {name: ids[name] for name in properties if name in ids}
 
 
-@pytest.mark.req("UWS-01.1", "UWS-09.1", "UWS-09.3")
+@pytest.mark.req("UWS-01.1", "UWS-09.1", "UWS-09.3", "CHT-20.8")
 def test_every_operation_refuses_the_ids_of_another_user(
     document: dict[str, Any], victim: Belongings, attacker: Belongings
 ) -> None:
@@ -211,7 +224,7 @@ def test_every_operation_refuses_the_ids_of_another_user(
     tried = 0
 
     for method, path, operation in operations(document):
-        if path.startswith("/admin/"):  # reaches other users' objects by design; 403 for all but administrators
+        if path.startswith(ADMINISTRATION):
             continue
         names = ids_of(document, operation)
         # Every combination of own and foreign ids with at least one foreign id.
@@ -223,13 +236,27 @@ def test_every_operation_refuses_the_ids_of_another_user(
                 for name, is_foreign in zip(names, foreign, strict=True)
             }
             body, query = body_of(document, operation, ids), query_of(operation, ids)
-            answer = attacker.person.http.request(method, path.format(**ids), json=body, params=query)
+            answer = attacker.person.http.request(method, path.format(**TEXTS | ids), json=body, params=query)
             assert answer.status_code == 404, (method, path, ids, answer.text)
             assert answer.json()["code"] in NOT_FOUND
             assert victim.mark not in answer.text
             tried += 1
 
     assert tried >= 75
+    assert victim.snapshot() == before
+
+
+@pytest.mark.req("CHT-20.8")
+def test_attachment_of_another_user_or_session_is_not_sent(victim: Belongings, attacker: Belongings) -> None:
+    before = victim.snapshot()
+    own = attacker.ids["session_id"]
+    elsewhere = attacker.person.session(attacker.project["id"])
+
+    for session, attachment in ((own, victim.attachment), (elsewhere, attacker.attachment)):
+        answer = attacker.person.post(session, "Look", attacker.agent["id"], attachments=[attachment])
+        assert_problem(answer, 404, "attachment_not_found")
+        assert attacker.person.history(elsewhere) == []
+
     assert victim.snapshot() == before
 
 
@@ -243,11 +270,13 @@ def test_every_operation_refuses_ids_of_another_project_of_the_same_user(
     tried = 0
 
     for method, path, operation in operations(document):
+        if path.startswith(ADMINISTRATION):
+            continue
         outer, *inner = ids_of(document, operation) or [""]
         if inner:
             ids = there.ids | {outer: here.ids[outer]}
             body, query = body_of(document, operation, ids), query_of(operation, ids)
-            answer = person.http.request(method, path.format(**ids), json=body, params=query)
+            answer = person.http.request(method, path.format(**TEXTS | ids), json=body, params=query)
             assert_problem(answer, 404, inner[0].replace("_id", "_not_found"))
             tried += 1
 
@@ -268,12 +297,13 @@ def test_no_response_contains_data_of_another_user(
 
 def shown_to(owner: Belongings, path: str) -> str:
     """Return what the owner of the ids gets at a path."""
-    url = path.format(**owner.ids)
+    url = path.format(**TEXTS | owner.ids)
     if path.endswith("/events"):  # an endless stream: its first event is enough
         with stream(owner.person.http, "GET", url, params={"after": 0}) as following:
             return str(following.take(1))
     answer = owner.person.http.get(url, params={"q": "mark"} if path == "/my/search" else {})
-    assert answer.status_code == (403 if path.startswith("/admin/") else 200), (path, answer.text)
+    status = 403 if path.startswith(ADMINISTRATION) else 409 if path.endswith(AT_CONNECTOR) else 200
+    assert answer.status_code == status, (path, answer.text)
     return answer.text
 
 
@@ -284,7 +314,7 @@ def test_every_operation_without_a_token_is_refused_unless_it_is_public(
     before = victim.snapshot()
 
     for method, path, operation in operations(document):
-        url = server.url + path.format(**victim.ids)
+        url = server.url + path.format(**TEXTS | victim.ids)
         answer = httpx.request(method, url, json=body_of(document, operation, victim.ids), timeout=30)
         assert (answer.status_code != 401 or path in ("/auth/token", "/auth/browser")) == ((method, path) in PUBLIC), (
             method,
@@ -303,7 +333,8 @@ def test_foreign_id_and_unknown_id_get_the_same_response(victim: Belongings, att
 
 
 def test_every_route_is_in_the_document_or_known_to_be_public(document: dict[str, Any]) -> None:
-    hidden = {"/", "/docs", "/assets/{name}", "/metrics"}
+    pages = {"/next", "/p/{page}", "/inbox", "/settings", "/settings/{page}", "/manage", "/manage/{page}", "/welcome"}
+    hidden = pages | {"/", "/docs", "/assets/{name}", "/metrics"}
     routes = {route.path_format for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)}
 
     assert routes - set(document["paths"]) == hidden

@@ -83,6 +83,27 @@ def test_message_is_answered_by_receiving_process(pair: tuple[Cluster, Server]) 
     assert owners(cluster) == owner, "the space moved"
 
 
+@pytest.mark.req("MOD-01.1")
+def test_provider_added_at_one_process_is_used_by_the_other(pair: tuple[Cluster, Server]) -> None:
+    cluster, answering = pair
+    user = cluster.at(answering)
+    new = {"kind": "openai_compatible", "name": "Lab", "base_url": cluster.model.url, "api_key": "a-key-of-the-lab"}
+    added = user.http.post("/admin/providers", json=new)
+    assert added.status_code == 201, added.text
+    agent = f"/my/projects/{cluster.project_id}/agents/{cluster.agent_id}"
+    assert user.http.patch(agent, json={"model": "lab/gpt-4"}).status_code == 200
+    session = user.session()
+
+    def is_used() -> bool:
+        user.say(session, "Who is asked?")
+        return cluster.model.asked_about("Who is asked?")[-1].headers["Authorization"] == "Bearer a-key-of-the-lab"
+
+    assert until(is_used, WAIT_SECONDS)
+
+    assert user.http.patch(agent, json={"model": "gpt-4"}).status_code == 200
+    assert user.http.delete(f"/admin/providers/{added.json()['id']}").status_code == 204
+
+
 def test_events_of_remote_turn_arrive_once_and_in_order(pair: tuple[Cluster, Server]) -> None:
     cluster, answering = pair
     user = cluster.at(answering)

@@ -108,6 +108,36 @@ def test_cleared_memory_is_empty_and_usable(person: Person) -> None:
     assert memory.stats()["collection"].endswith("_agent_coder_context")
 
 
+@pytest.mark.req("UWS-20.1", "UWS-21.1")
+def test_one_memory_is_edited_pinned_and_forgotten(person: Person, other: Person) -> None:
+    memory = AgentMemory.new(person)
+    made = [memory.add(text) for text in TEXTS]
+    url = f"{memory.url}/{made[0]['id']}"
+
+    edited = memory.http.patch(url, json={"content": "The parrot speaks Dutch"}).json()
+
+    assert {**edited, "edited_at": None} == {**made[0], "content": "The parrot speaks Dutch"}
+    assert datetime.fromisoformat(edited["edited_at"]) > datetime.fromisoformat(made[0]["created_at"])
+    assert memory.found("What does the parrot say?")[0] == "The parrot speaks Dutch"
+    assert "The parrot speaks Dutch" not in memory.found("ZX-4471", top_k=1)
+    assert memory.http.patch(url, json={"pinned": True}).json() == {**edited, "pinned": True}
+    assert [item["id"] for item in memory.listed()["items"]] == [made[0]["id"], *(row["id"] for row in made[:0:-1])]
+    assert "The parrot speaks Dutch" in memory.found("How do I reset my password?", top_k=2)
+    assert memory.stats()["waiting"] == 0
+
+    assert memory.http.delete(url).status_code == 204
+    assert_problem(memory.http.get(url), 404, "memory_not_found")
+    assert_problem(memory.http.delete(url), 404, "memory_not_found")
+    assert_problem(memory.http.patch(url, json={"pinned": True}), 404, "memory_not_found")
+    assert "The parrot speaks Dutch" not in memory.found("parrot", top_k=100)
+    assert memory.listed()["total"] == memory.stats()["count"] == len(TEXTS) - 1
+    left = f"{memory.url}/{made[1]['id']}"
+    for body in ({"content": ""}, {"pinned": None}, {"content": None}, {"type": "x"}):
+        assert_problem(memory.http.patch(left, json=body), 422, "invalid_request")
+    assert memory.http.patch(left, json={}).json() == made[1]
+    assert_problem(other.http.patch(left, json={"pinned": True}), 404, "project_not_found")
+
+
 @pytest.mark.req("UWS-06.2", "UWS-17.2", "UWS-09.1", "UWS-09.2")
 def test_every_agent_has_a_memory_of_its_own(person: Person, other: Person) -> None:
     project = person.project()

@@ -1,5 +1,6 @@
 """Operator limits: models, monthly budget and storage of users."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +10,17 @@ import pytest
 
 from tests.actors.workspace_user import WorkspaceUser
 from tests.conftest import JWT_SECRET, StartServer, with_model
-from tests.model_server import ByMark, ModelServer
+from tests.model_server import ByMark, ModelServer, Say, Tool
 from tests.people import Person, assert_problem, client, new_agent
 from tests.running import Server, artel, clean_environment
 
 
 @pytest.fixture(scope="module")
 def limited(start_shared_server: StartServer, model: ModelServer) -> Server:
-    """A server that allows two glob patterns of models, and no unpriced ones."""
+    """A server that allows two glob patterns of models, no unpriced ones, and few tool calls."""
     rules = {"ARTEL_MODELS_ALLOWED": '["gpt-4o*", "openai/*"]', "ARTEL_MODELS_UNPRICED": "[]"}
-    return start_shared_server(**with_model(model), **rules)
+    calls = {"ARTEL_MAX_TOOL_CALLS_PER_TASK": "2", "ARTEL_MAX_API_CALLS_PER_MINUTE": "3"}
+    return start_shared_server(**with_model(model), **rules, **calls)
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +57,30 @@ def limits(administrator: Person, user: Person) -> Limits:
 def _agent(person: Person, project_id: int, name: str) -> int:
     agent_id: int = person.agent(project_id, name=name, model="gpt-4o", memory=False)["id"]
     return agent_id
+
+
+@pytest.mark.any_database
+@pytest.mark.req("AGT-02.9", "AGT-02.12")
+def test_tool_calls_of_a_task_and_of_a_minute_are_limited(
+    user: Person, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    project = user.project()
+    agent = user.agent(project["id"], name="counter", model="gpt-4o", tools=["get_workspace_info"], memory=False)
+    assert agent["loop"]["max_tool_calls"] == 10
+
+    def errors_of(turn: str) -> list[str | None]:
+        """Make the agent call a tool three times; return the error of each call."""
+        calls = [Tool("get_workspace_info", "{}", f"call_{number}") for number in range(3)]
+        script[f"{mark} {turn}"] = [Say(tools=calls), Say("Done.")]
+        user.say(user.session(project["id"]), f"{mark} {turn}", "counter")
+        told = model.asked_about(f"{mark} {turn}")[-1].body["messages"]
+        return [json.loads(message["content"]).get("error") for message in told if message["role"] == "tool"]
+
+    used_up = "get_workspace_info was not called: all 2 tool calls of this task are used up."
+    assert errors_of("first") == [None, None, used_up]
+    done, refused, last = errors_of("second")
+    assert (done, last) == (None, used_up)
+    assert str(refused).startswith("3 tool calls were made in the last minute.")
 
 
 @pytest.mark.any_database

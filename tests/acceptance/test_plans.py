@@ -606,7 +606,7 @@ def test_task_over_ten_cents_needs_approval_and_one_just_under_does_not(user: Pl
 
 def test_model_without_known_price_needs_approval_that_names_it(user: PlanUser) -> None:
     user.person.agent(user.project["id"], name="agent_odd", model="openai/nobody-knows-this")
-    user.team.needs, user.team.agent = {"1": ""}, lambda _: "agent_odd"
+    user.team.needs, user.team.agent = {"1": "", "2": ""}, lambda _: "agent_odd"
 
     accepted = user.ask()
     waits = user.until(accepted["workflow_id"], "awaiting_approval")

@@ -9,9 +9,9 @@ from tests.people import Person
 
 
 class CoderUser:
-    """A user with a session with agent_coder, whose model follows a script."""
+    """A user with a session with an agent, agent_coder by default, whose model follows a script."""
 
-    def __init__(self, person: Person, project: int, model: ModelServer, mark: str) -> None:
+    def __init__(self, person: Person, project: int, model: ModelServer, mark: str, agent: str = "coder") -> None:
         self.person = person
         self.project = project
         self.session = person.session(project)
@@ -19,6 +19,7 @@ class CoderUser:
         assert isinstance(model.default, ByMark)
         self._script = model.default
         self._mark = mark
+        self._agent = agent
 
     def script(self, *calls: tuple[str, dict[str, Any]], end: str = "Done.") -> None:
         """Script the model: call these tools one after another, then answer."""
@@ -30,7 +31,7 @@ class CoderUser:
 
     def ask(self, **other: Any) -> dict[str, Any]:
         """Send a message and return the response."""
-        body = {"content": self._mark, "target_agent": "coder"}
+        body = {"content": self._mark, "target_agent": self._agent}
         answer = self.person.http.post(f"/my/chat/{self.session}/message", json=body, **other)
         assert answer.status_code in (200, 202), answer.text
         answered: dict[str, Any] = answer.json()

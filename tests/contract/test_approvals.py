@@ -77,7 +77,7 @@ async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: ChatUser) -> No
         approval = await parked(chat)
         ends = [
             *(decide(chat, approval, decision) for decision in ("approve", "reject", "approve")),
-            *(chat.database.of(chat.user).run(approvals.expire, approval.id) for _ in range(2)),
+            *(chat.database.of(chat.user).run(approvals.expire, approval.id, approval.expires_at) for _ in range(2)),
             chat.database.of(chat.user).run(cancel_turn, approval.session_id, approval.turn_id),
         ]
 
@@ -157,7 +157,7 @@ async def test_nobody_decides_after_the_time_is_over_even_before_the_clock_has_l
         await decide(chat, approval)
 
     assert await stands(chat, approval) is ApprovalStatus.PENDING
-    await chat.database.of(chat.user).run(approvals.expire, approval.id)
+    await chat.database.of(chat.user).run(approvals.expire, approval.id, approval.expires_at)
     assert (await chat.turn(approval.session_id, approval.turn_id)).status is TurnStatus.QUEUED
 
 
@@ -170,18 +170,38 @@ async def test_a_warning_comes_once_a_minute_before_the_end(chat: ChatUser) -> N
         return {one.approval_id for one in found}
 
     assert await due() == {soon.id, over.id}
-    await chat.database.of(chat.user).run(approvals.warn, soon.id)
+    await chat.database.of(chat.user).run(approvals.warn, soon.id, soon.expires_at)
     assert await due() == {over.id}
     [warning] = [event for event in await chat.events(soon.session_id) if event.type == "approval_timeout_warning"]
     assert 0 < warning.data["seconds_left"] <= 50
     assert await stands(chat, late) is ApprovalStatus.PENDING
 
 
+@pytest.mark.req("DEC-01.1")
+async def test_extended_approval_does_not_expire_at_its_old_time(chat: ChatUser) -> None:
+    approval = await parked(chat, seconds=50)
+    await chat.database.of(chat.user).run(approvals.warn, approval.id, approval.expires_at)
+
+    extended = await chat.database.of(chat.user).run(approvals.extend, approval.id, 600)
+
+    assert extended.expires_at == approval.expires_at + timedelta(seconds=600)
+    for end in (approvals.expire, approvals.warn):  # as a host does that read the old time
+        with pytest.raises(ApprovalDecided, match="extended"):
+            await chat.database.of(chat.user).run(end, approval.id, approval.expires_at)
+    assert await stands(chat, approval) is ApprovalStatus.PENDING
+    soon = extended.expires_at - timedelta(seconds=30)
+    [due] = await chat.database.read(leases.due_approvals, soon, soon + timedelta(seconds=60))  # it is warned of again
+    assert due.approval_id == approval.id
+    over = await parked(chat, seconds=-1)
+    with pytest.raises(ApprovalDecided, match="time to decide is over"):
+        await chat.database.of(chat.user).run(approvals.extend, over.id, 600)
+
+
 async def test_only_what_expired_is_asked_for_again_and_once(chat: ChatUser) -> None:
     approval = await parked(chat)
     with pytest.raises(ApprovalDecided):
         await chat.database.of(chat.user).run(approvals.ask_again, approval.id, uuid7(), uuid7())
-    await chat.database.of(chat.user).run(approvals.expire, approval.id)
+    await chat.database.of(chat.user).run(approvals.expire, approval.id, approval.expires_at)
 
     outcomes = await asyncio.gather(
         *(chat.database.of(chat.user).run(approvals.ask_again, approval.id, uuid7(), uuid7()) for _ in range(4)),
@@ -196,10 +216,21 @@ async def test_only_what_expired_is_asked_for_again_and_once(chat: ChatUser) -> 
     assert turn.parked == ParkedRun(single=SingleCall(tool="tool_delete_file", arguments={"path": "x"}))
 
 
+@pytest.mark.req("AGT-02.7")
+async def test_call_of_a_nodes_own_tool_is_not_asked_for_again_without_its_task(chat: ChatUser) -> None:
+    approval = await parked(chat, node="agent.scribe.001")
+    await chat.database.of(chat.user).run(approvals.expire, approval.id, approval.expires_at)
+
+    with pytest.raises(
+        ApprovalDecided, match=r"agent\.scribe\.001 went on without tool_delete_file\. Send your message"
+    ):
+        await chat.database.of(chat.user).run(approvals.ask_again, approval.id, uuid7(), uuid7())
+
+
 async def test_what_is_asked_again_is_bound_to_what_was_shown(chat: ChatUser) -> None:
     shown: dict[str, Any] = {"diff": "+x", "old_sha256": "", "new_sha256": "b" * 64}
     approval = await parked(chat, **shown, ask_id="q1", where="terminal", grant="*")
-    await chat.database.of(chat.user).run(approvals.expire, approval.id)
+    await chat.database.of(chat.user).run(approvals.expire, approval.id, approval.expires_at)
 
     again = await chat.database.of(chat.user).run(approvals.ask_again, approval.id, uuid7(), uuid7())
 
@@ -232,7 +263,7 @@ async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat:
 
 async def test_what_is_asked_for_again_counts_like_a_message(chat: ChatUser) -> None:
     approval = await parked(chat)
-    await chat.database.of(chat.user).run(approvals.expire, approval.id)
+    await chat.database.of(chat.user).run(approvals.expire, approval.id, approval.expires_at)
     more = [await chat.accept(approval.session_id) for _ in range(MAX_UNFINISHED - 1)]
 
     with pytest.raises(SessionBusy):

@@ -32,10 +32,10 @@ from artel.brain.litellm_client import LiteLLM
 from artel.brain.openai_compatible import OpenAICompatible
 from artel.brain.openai_format import EventParser, ModelAnswer, body_of
 from artel.brain.prices import cost
-from artel.brain.providers import PROVIDERS
+from artel.brain.providers import PROVIDERS, StoredProvider, provider_of
 from artel.brain.retries import RetryingBrain
-from artel.brain.router import BrainRouter
-from tests.model_server import Behaviour, Cut, Fail, Hang, ModelServer, Raw, Say, Tool
+from artel.brain.router import BrainRouter, ModelChoice, ModelRules
+from tests.model_server import Behaviour, Cut, Fail, Hang, Hold, ModelServer, Raw, Say, Tool
 
 pytestmark = pytest.mark.anyio
 
@@ -256,6 +256,7 @@ async def test_tokens_are_estimated_if_the_server_reports_none(
     assert usage.cost_usd == pytest.approx(cost(MODEL, usage.input_tokens, usage.output_tokens))
 
 
+@pytest.mark.req("AGT-02.2")
 @STREAMED
 async def test_tool_calls_are_assembled(brain: Brain, models: ModelServer, streamed: bool) -> None:
     long = json.dumps({"path": "notes.txt", "content": "Привет, мир. " * 20})
@@ -966,6 +967,65 @@ async def test_other_providers_are_called_through_litellm(models: ModelServer) -
     assert models.asked[0].headers["x-api-key"] == KEY
 
 
+@pytest.mark.req("MOD-01.3")
+@STREAMED
+@pytest.mark.parametrize(
+    "model",
+    ["anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash", "gpt-4"],
+)
+async def test_redirect_of_a_provider_is_not_followed(models: ModelServer, model: str, streamed: bool) -> None:
+    async with ModelServer().running() as elsewhere:
+        models.default = Fail(307, headers={"Location": f"{elsewhere.url}/chat/completions"})
+        provider = StoredProvider(
+            1, "P", provider_of(model, {}).name, models.url.removesuffix("/v1"), KEY, is_direct=model == "gpt-4"
+        )
+        router = BrainRouter({})
+        await router.configure([provider], ModelRules(), ModelChoice())
+        try:
+            with pytest.raises(ModelError):
+                await router.complete(ask(model=model), Sink() if streamed else None)
+        finally:
+            await router.close()
+
+        assert models.asked
+        assert not elsewhere.asked
+
+
+@pytest.mark.req("MOD-01.1")
+async def test_running_call_ends_with_the_provider_that_it_began_with(models: ModelServer) -> None:
+    hold = Hold("done")
+    models.script(hold)
+    router = BrainRouter({})
+    first = StoredProvider(1, "P", "openai", models.url, KEY, is_direct=True)
+    await router.configure([first], ModelRules(), ModelChoice())
+    call = asyncio.ensure_future(router.complete(ask(model="gpt-4")))
+    while not hold.arrived:  # noqa: ASYNC110 - it is a deque, because other tests use it from other threads
+        await asyncio.sleep(0.005)
+
+    await router.configure([replace(first, api_key="another")], ModelRules(), ModelChoice())
+    hold.release()
+
+    assert (await call).content == "done"
+    await router.complete(ask(model="gpt-4"))
+    assert [request.headers["Authorization"] for request in models.asked] == [f"Bearer {KEY}", "Bearer another"]
+    await router.configure([], ModelRules(), ModelChoice())
+    assert (await router.complete(ask(model="gpt-4"))).usage.model == "demo"
+    await router.close()
+
+
+@pytest.mark.req("AGT-01.4")
+async def test_azure_answers_as_other_providers_do(models: ModelServer) -> None:
+    host = models.url.removesuffix("/v1")
+
+    completion = await answer_of({"AZURE_API_KEY": KEY, "AZURE_API_BASE": host}, "azure/gpt-4o")
+
+    assert completion.content == "You said: Hello there"
+    assert completion.usage.model == "azure/gpt-4o"
+    assert completion.usage.cost_usd == cost("azure/gpt-4o", 5, 4)
+    assert models.asked[0].body["model"] == "gpt-4o"
+    assert models.asked[0].headers["api-key"] == KEY
+
+
 @pytest.mark.parametrize(
     ("env", "model", "variable"),
     [
@@ -973,6 +1033,8 @@ async def test_other_providers_are_called_through_litellm(models: ModelServer) -
         ({"OPENAI_API_KEY": KEY}, "claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
         ({"OPENAI_API_KEY": KEY}, "ollama/llama3", "OLLAMA_API_BASE"),
         ({"OPENAI_BASE_URL": "http://127.0.0.1:9"}, "gemini/gemini-2.5-pro", "GEMINI_API_KEY"),
+        ({"AZURE_API_KEY": KEY}, "azure/gpt-4o", "AZURE_API_BASE"),
+        ({"OPENAI_API_KEY": KEY, "AZURE_API_BASE": "http://127.0.0.1:9"}, "azure/gpt-4o", "AZURE_API_KEY"),
     ],
 )
 async def test_refusal_names_the_variable_of_the_missing_provider(

@@ -18,6 +18,7 @@ from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
 from artel.db.tx import Tx
+from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.projects.transactions import create_project
 from artel.turns.end import end_turn
@@ -161,3 +162,49 @@ async def test_call_cancelled_while_reserving_leaves_no_reservation(payer: Payer
     assert await payer.stands() == (0, 0)
     assert await payer.finish(payer.session_id, payer.turn_id)
     assert await payer.stands() == (0, 0)
+
+
+async def test_reserves_what_is_left_and_keeps_the_reservation_of_a_crashed_host(payer: Payer) -> None:
+    budget_guard = await payer.begin()
+    call_id = uuid7()
+    await budget_guard.reserve(0.7)
+
+    assert await budget_guard.reserve_at_most(call_id, 0.5, 0.1) == pytest.approx(0.3)
+
+    turn = await payer.turn(payer.session_id, payer.turn_id)
+    successor = TurnBudgetGuard(payer.database.of(payer.user), turn, Month(payer.month, None))
+    assert await successor.reserve_at_most(call_id, 0.5, 0.1) == pytest.approx(0.3)
+    assert await payer.stands() == (0, DOLLAR)
+    await successor.settle(call_id, 0.05)
+    await successor.settle(call_id, 0.05)  # the answer came twice
+    assert await payer.stands() == (50_000, 700_000)
+
+
+async def test_nothing_is_reserved_if_less_is_left_than_one_call_may_cost(payer: Payer) -> None:
+    budget_guard = await payer.begin()
+    await budget_guard.reserve(0.95)
+
+    with pytest.raises(BudgetExceeded, match=r"\$0\.0500 of \$1\.00"):
+        await budget_guard.reserve_at_most(uuid7(), 0.5, 0.1)
+
+    assert await payer.stands() == (0, 950_000)
+
+
+@pytest.mark.req("AGT-01.3")
+async def test_call_that_nothing_is_reserved_for_is_charged_once(payer: Payer) -> None:
+    budget_guard = await payer.begin()
+    call_id, unknown = uuid7(), uuid7()
+    await budget_guard.settle(await budget_guard.reserve(1), 1.5)  # nothing is left
+
+    assert await budget_guard.expect(call_id, 0.5) == 0
+    assert await budget_guard.expect(call_id, 0.5) == 0  # a host crashed
+    assert await budget_guard.expect(unknown, 0.5) == 0
+    assert await payer.stands() == (1_500_000, 0)
+    for _ in range(2):  # the answer came twice
+        await budget_guard.settle(call_id, 0.05)
+    await budget_guard.settle(unknown, None)
+    assert await payer.stands() == (1_550_000, 0)
+
+    await payer.finish(payer.session_id, payer.turn_id)
+    with pytest.raises(TurnOver):
+        await budget_guard.expect(uuid7(), 0.5)

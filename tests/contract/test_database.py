@@ -1,9 +1,11 @@
 """The contract of `Database`, on SQLite and PostgreSQL."""
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
-from typing import Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -330,7 +332,7 @@ async def test_deadlock_is_retried_until_both_succeed(database: Database, backen
     await asyncio.gather(database.run(in_order, 1, 2), database.run(in_order, 2, 1))
 
     assert await database.read(all_numbers) == {1: 2, 2: 2}
-    assert len(attempts) == (3 if backend == "postgres" else 2)
+    assert len(attempts) >= 3 if backend == "postgres" else len(attempts) == 2  # another deadlock may follow
 
 
 async def test_transactions_beyond_the_queue_limit_are_refused(
@@ -398,6 +400,40 @@ async def test_migrations_create_the_schema_of_the_tables(new_database: Callable
     assert len(await database.read(schema.installation_key)) == 36
     assert await database.read(schema.require_usable) == schema.HEAD
     await database.close()
+
+
+async def test_first_start_waits_for_another_that_begins_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "artel.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    database = Database(f"sqlite:///{path}")
+
+    upgrading = asyncio.create_task(asyncio.to_thread(schema.upgrade, database.engine))
+    done, _ = await asyncio.wait([upgrading], timeout=0.2)
+    other.rollback()
+
+    assert not done
+    assert await upgrading == (None, schema.HEAD)
+    await database.close()
+    other.close()
+
+
+def test_start_waits_for_another_that_recovers_after_a_crash() -> None:
+    recovers = sqlite3.OperationalError("database is locked")
+    recovers.sqlite_errorcode = sqlite3.SQLITE_BUSY_RECOVERY
+    answers = [recovers]
+
+    class Recovering(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if answers:
+                raise answers.pop()
+            return super().execute(sql, *values)
+
+    connection = sqlite3.connect(":memory:", factory=Recovering)
+    engine._use_wal(connection)
+    connection.close()
+
+    assert not answers
 
 
 async def test_concurrent_upgrades_create_one_schema(new_database: Callable[..., str]) -> None:

@@ -38,7 +38,7 @@ DEVICE = Device(LoginKind.TOKEN, "test", "network")
 class Interrupted(Passwords):
     """Runs a callback while a password is hashed."""
 
-    def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, meanwhile: Callable[[], Awaitable[object]]) -> None:
         super().__init__()
         self._meanwhile = meanwhile
 
@@ -131,7 +131,7 @@ async def test_password_change_revokes_an_uncommitted_login_by_code(database: Da
     signed_in, commit = threading.Event(), threading.Event()
 
     def sign_in_slowly(connection: Connection) -> None:
-        sign_in_by_code(connection, code, DEVICE, None)
+        sign_in_by_code(connection, code, DEVICE, None, end)
         signed_in.set()
         assert commit.wait(60)
 

@@ -51,7 +51,7 @@ async def run(
     toolbox: Toolbox | None = None,
     heard: Heard | None = None,
     tally: Tally | None = None,
-    seconds: float = 10,
+    seconds: float = 600,
 ) -> LoopResult:
     spec = AgentSpec("agent_coder", "gpt-4", 0.2, 500, loop=loop)
     deadline = time.monotonic() + seconds
@@ -204,7 +204,7 @@ async def test_the_demo_brain_uses_tools_in_the_loop() -> None:
 
     for wish in ("Remember that the sky is green", "What do you remember about sky?"):
         messages = (Message("system", "You help."), Message("user", wish))
-        run = Run(spec, DemoBrain(), toolbox, Heard(), time.monotonic() + 10, Tally("demo"))
+        run = Run(spec, DemoBrain(), toolbox, Heard(), time.monotonic() + 600, Tally("demo"))
         result = await run_loop(run, State(messages))
         answers.append((result.content, result.tool_calls))
 

@@ -130,7 +130,15 @@ class FlakyStore:
             raise MemoryUnavailable("The test switched the index off.", retry_after=1)
 
     def ids(self, prefix: str = "") -> dict[str, set[str]]:
-        return {name: set(points) for name, points in self.points.items() if points and name.startswith(prefix)}
+        return {name: set(texts) for name, texts in self.texts(prefix).items()}
+
+    def texts(self, prefix: str = "") -> dict[str, dict[str, str]]:
+        """Return the contents in the index, by collection and id."""
+        return {
+            name: {memory_id: point.text for memory_id, point in points.items()}
+            for name, points in self.points.items()
+            if points and name.startswith(prefix)
+        }
 
 
 @dataclass
@@ -173,15 +181,15 @@ class World:
                 continue
         raise AssertionError("the indexer does not finish")
 
-    async def rows(self) -> dict[str, set[str]]:
-        """Return the ids that the index should hold, by collection."""
+    async def rows(self) -> dict[str, dict[str, str]]:
+        """Return the contents that the index should hold, by collection and id."""
         wanted = {}
         for number in self.agents:
             agent = await self.database.read(get_agent, self.user, self.project_id, number)
             context = self.memories.context_store(self.user, self.project_id, number, agent.name)
             found, _ = await context.page(EVERYTHING, 1000, 0)
             if found:
-                wanted[context.collection] = {row.id for row in found}
+                wanted[context.collection] = {row.id: row.content for row in found}
         return wanted
 
 
@@ -247,7 +255,7 @@ async def test_recovered_index_gets_each_memory_once(world: World, monkeypatch: 
     await until(lambda: len(world.store.upserts) == 150)
     await until(lambda: world.memories.indexer.state.ok)
     assert sorted(world.store.upserts) == sorted(ids)
-    assert world.store.ids() == await world.rows()
+    assert world.store.texts() == await world.rows()
     assert (await world.memories.health(count_waiting=True)).waiting == 0
     await world.memories.close()
 
@@ -332,7 +340,7 @@ async def test_memory_added_during_a_clear_is_not_lost(world: World) -> None:
     await world.memories.indexer.index([row])
     await world.work()
 
-    assert world.store.ids() == await world.rows()
+    assert world.store.texts() == await world.rows()
     assert added in world.store.ids()[collection_of(world, "agent_coder")]
 
 
@@ -347,7 +355,7 @@ async def test_clear_between_upsert_and_marking_leaves_the_index_in_sync(world: 
         await world.remember("cleared in the middle")
         setattr(world.store, moment, clear_and_add)
         await world.work()
-        assert world.store.ids() == await world.rows(), moment
+        assert world.store.texts() == await world.rows(), moment
 
 
 async def test_row_upserted_just_before_a_clear_is_indexed_again(world: World) -> None:
@@ -361,7 +369,7 @@ async def test_row_upserted_just_before_a_clear_is_indexed_again(world: World) -
     world.store.after_upsert = lambda: None
     await world.work()
 
-    assert world.store.ids() == await world.rows()
+    assert world.store.texts() == await world.rows()
 
 
 async def test_renamed_agent_keeps_its_memory_when_another_takes_its_name(world: World) -> None:
@@ -388,8 +396,25 @@ async def test_rename_between_upsert_and_marking_moves_the_memory(world: World) 
     world.store.after_upsert = rename
     await world.work()
 
-    assert world.store.ids() == await world.rows()
+    assert world.store.texts() == await world.rows()
     assert await world.store.collections() == [collection_of(world, "agent_other")]
+
+
+@pytest.mark.req("AGT-03.4")
+async def test_memory_replaced_while_it_is_indexed_is_indexed_again(world: World) -> None:
+    [memory_id] = await world.remember("The old content")
+    new = NewMemory("The new content", id=memory_id)
+
+    async def replace() -> None:
+        world.store.before_upsert = lambda: None
+        await world.database.of(world.user).run(memories.replace_memory, world.project_id, world.agents[0], new)
+
+    world.store.before_upsert = replace
+    await world.work()
+
+    [point] = world.store.points[collection_of(world, "agent_coder")].values()
+    assert point.text == "The new content"
+    assert await world.database.read(index_queue.count_waiting) == 0
 
 
 async def test_memory_indexed_under_an_old_name_is_not_marked_as_indexed(world: World) -> None:
@@ -397,7 +422,7 @@ async def test_memory_indexed_under_an_old_name_is_not_marked_as_indexed(world: 
     ticket = await world.database.run(index_queue.take_ticket, [memory_id])
     await world.rename("agent_other")
 
-    assert await world.database.run(index_queue.return_ticket, ticket) == 0
+    assert await world.database.run(index_queue.return_ticket, ticket, {}) == 0
     assert [row.id for row in await world.database.read(index_queue.waiting, "", 10)] == [memory_id]
 
 
@@ -483,6 +508,98 @@ async def test_search_finds_indexed_and_unindexed_memories(world: World) -> None
     assert await context.search("painted", where=Filter(since=datetime.now(UTC) + timedelta(days=1))) == []
     await world.clear()
     assert await context.search("red") == []
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_edited_memory_is_found_by_its_new_content_only(world: World) -> None:
+    context = await world.context()
+    [red, green] = await world.remember("the red door", "a green door")
+    await world.work()
+    world.store.down = True  # so that the index still has the old content
+
+    edited = await context.edit(red, "the blue door", None)
+
+    world.store.down = False
+    assert (edited.content, edited.id) == ("the blue door", red)
+    assert edited.edited_at
+    assert [hit.memory.id for hit in await context.search("blue")] == [red]
+    assert await context.search("red") == []
+    await world.work()
+    assert world.store.texts()[context.collection] == {red: "the blue door", green: "a green door"}
+    assert [hit.memory.id for hit in await context.search("blue")] == [red]
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_memory_edited_while_it_is_indexed_is_indexed_again(world: World) -> None:
+    [memory_id] = await world.remember("The old content")
+    ids = world.project_id, world.agents[0], memory_id
+
+    async def edit() -> None:
+        world.store.before_upsert = lambda: None
+        await world.database.of(world.user).run(memories.edit, *ids, "The new content", None)
+
+    world.store.before_upsert = edit
+    await world.work()
+
+    assert world.store.texts() == {collection_of(world, "agent_coder"): {memory_id: "The new content"}}
+    assert await world.database.read(index_queue.count_waiting) == 0
+
+
+@pytest.mark.req("UWS-21.1")
+async def test_forgotten_memory_leaves_the_index_and_others_stay_indexed(world: World) -> None:
+    context = await world.context()
+    first, second, third = await world.remember("one", "two", "three")
+    await world.work()
+    upserts = len(world.store.upserts)
+
+    await context.forget(first)
+    assert set(world.store.texts()[context.collection]) == {second, third}
+    world.store.down = True
+    await context.forget(second)
+    world.store.down = False
+    assert await context.search("two") == []
+    await world.work()
+
+    assert set(world.store.texts()[context.collection]) == {third}
+    assert len(world.store.upserts) == upserts  # nothing was indexed again
+    for missing in (first, uuid7()):
+        with pytest.raises(MemoryNotFound):
+            await context.forget(missing)
+    with pytest.raises(MemoryNotFound):
+        await (await world.context(1)).forget(third)
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_pinned_memories_are_listed_first_and_always_considered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = await world.context()
+    rule, *rest = await world.remember("Invoices are sent on paper", *(f"red number {n}" for n in range(9)))
+    await world.work()
+    assert rule not in {hit.memory.id for hit in await context.search("red", top_k=5)}
+
+    pinned = await context.edit(rule, None, True)
+
+    assert pinned.pinned
+    assert pinned.edited_at is None
+    found = [hit.memory.id for hit in await context.search("red", top_k=5)]
+    assert rule in found
+    assert len(found) == len(set(found)) == 5
+    lessons = await context.search("red", where=Filter(type="lesson"))
+    assert rule not in {hit.memory.id for hit in lessons}
+    newest_first = [rule, *reversed(rest)]
+    for limit, offset in ((3, 0), (3, 1), (10, 0), (4, 8), (5, 10)):
+        page, total = await context.page(EVERYTHING, limit, offset)
+        assert [memory.id for memory in page] == newest_first[offset : offset + limit]
+        assert total == 10
+    assert (await context.page(Filter(success=False), 10, 0)) == ([], 0)
+
+    monkeypatch.setattr(memories, "MAX_PINNED", 1)
+    with pytest.raises(LimitReached):
+        await context.edit(rest[0], "not stored", True)
+    assert (await context.get(rest[0])).content == "red number 0"
+    assert not (await context.edit(rule, None, False)).pinned
+    assert rule not in {hit.memory.id for hit in await context.search("red", top_k=5)}
 
 
 @pytest.mark.req("UWS-20.1")
@@ -594,7 +711,7 @@ async def test_hanging_index_does_not_block_add(world: World, monkeypatch: pytes
 
     world.store.before_upsert = lambda: None
     await world.work()
-    assert world.store.ids() == await world.rows()
+    assert world.store.texts() == await world.rows()
     await world.memories.close()
 
 
@@ -676,7 +793,7 @@ async def test_memory_removed_by_a_late_clear_is_indexed_under_the_agents_new_na
 
     await world.work()
 
-    assert world.store.ids(f"user{world.user.user_id}_") == await world.rows()
+    assert world.store.texts(f"user{world.user.user_id}_") == await world.rows()
     assert len(world.store.ids(f"user{world.user.user_id}_")[collection_of(world, "agent_renamed")]) == 1
 
 
@@ -684,7 +801,10 @@ async def test_memory_removed_by_a_late_clear_is_indexed_under_the_agents_new_na
 
 
 ACTIONS = st.sampled_from(
-    ["add", "add at once", "clear", "clear at once", "rename", "swap", "index", "chores", "fail", "wipe"]
+    [
+        *("add", "add at once", "clear", "clear at once", "rename", "swap", "index", "chores", "fail", "wipe"),
+        *("edit", "edit at once", "forget", "forget at once"),
+    ]
 )
 
 
@@ -708,7 +828,7 @@ def test_index_finally_holds_exactly_the_rows(
             world.store.after_upsert = world.store.before_upsert = lambda: None
             world.store.failures = 0
             await world.work()
-            assert world.store.ids(f"user{world.user.user_id}_") == await world.rows()
+            assert world.store.texts(f"user{world.user.user_id}_") == await world.rows()
             await database.of(world.user).run(changes.delete_project, world.project_id)
             await world.work()
             assert await world.store.collections() == []
@@ -728,6 +848,10 @@ async def act(world: World, action: str, agent: int) -> None:
         "swap": lambda: _swap(world, agent),
         "index": world.memories.indexer.step,
         "chores": Indexer(world.database, world.store, NoEmbedder()).run_chores,  # as another process would
+        "edit": lambda: _edit(world, agent),
+        "edit at once": lambda: _edit(world, agent, at_once=True),
+        "forget": lambda: _forget(world, agent),
+        "forget at once": lambda: _forget(world, agent, at_once=True),
         "fail": lambda: _fail(world),
         "wipe": lambda: _wipe(world),
     }
@@ -742,6 +866,24 @@ async def _add_at_once(world: World, agent: int) -> None:
 
 async def _clear_at_once(world: World, agent: int) -> None:
     await (await world.context(agent)).clear()
+
+
+async def _edit(world: World, agent: int, *, at_once: bool = False) -> None:
+    """Change the oldest memory, which is the one that an interrupted indexer works on."""
+    context = await world.context(agent)
+    for memory in (await context.after(""))[:1]:
+        ids = world.project_id, world.agents[agent], memory.id
+        if at_once:
+            await context.edit(memory.id, f"edited {uuid7()}", None)
+        else:
+            await world.database.of(world.user).run(memories.edit, *ids, f"edited {uuid7()}", None)
+
+
+async def _forget(world: World, agent: int, *, at_once: bool = False) -> None:
+    context = await world.context(agent)
+    for memory in (await context.after(""))[:1]:
+        ids = world.project_id, world.agents[agent], memory.id
+        await (context.forget(memory.id) if at_once else world.database.of(world.user).run(memories.forget, *ids))
 
 
 async def _swap(world: World, agent: int) -> None:

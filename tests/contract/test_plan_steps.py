@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +15,16 @@ from artel.approvals.repository import ApprovalRepository
 from artel.approvals.transactions import tool_request
 from artel.auth.accounts import create_account
 from artel.brain.brain import Message, ToolCall
+from artel.budgets.repository import Budget, BudgetRepository
 from artel.contract.approvals import BudgetDetails
-from artel.contract.http import NewProject
-from artel.contract.parked_run import ParkedRun
+from artel.contract.http import Agent, NewProject
+from artel.contract.parked_run import ParkedNodeRun, ParkedRun
 from artel.db import schema
 from artel.db.engine import Database
 from artel.db.hints import TurnParked
+from artel.db.tx import Tx
+from artel.ids import uuid7
+from artel.plans import plan_run
 from artel.plans import transactions as records
 from artel.plans.plan import TaskStatus, WorkflowTask
 from artel.plans.proposal import priced_approval
@@ -27,8 +32,10 @@ from artel.plans.repository import TaskRepository
 from artel.plans.transactions import PlanContext
 from artel.projects.transactions import create_project
 from artel.runs.approval_factory import tool_approval
+from artel.runs.task import Task
+from artel.spaces.worker_space import SpaceClosed
 from artel.tools.consent import Question
-from artel.turns.transactions import TurnOver
+from artel.turns.transactions import AgentAtWork, TurnOver
 from artel.turns.turn import Turn, TurnStatus
 from tests.actors.chat_user import RULES, ChatUser
 
@@ -112,6 +119,50 @@ async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> N
 
     assert (await run.told()).count("tool_request") == 1
     assert await run.asked() == [approval.id]
+
+
+@pytest.mark.req("AGT-10.1")
+async def test_task_on_a_node_goes_on_after_a_crash_with_what_the_user_decided(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question, database = Question("tool_delete_file", {"path": "x"}), run.chat.database.of(run.chat.user)
+    approval = tool_approval(run.turn, run.task.agent_id, question, 300)
+    parked = ParkedRun(node=ParkedNodeRun(node="agent.writer.001", state="{}"), approval_id=approval.id)
+    waits = replace(run.task, status=TaskStatus.WAITING, parked=parked)
+    await run.step(records.park_task, waits, approval, [], (5, False))
+    await database.run(_reject, approval.id)
+    resumed = replace(waits, status=TaskStatus.RUNNING)
+    await run.step(records.start_task, resumed, [])
+    budget = Budget(uuid7(), run.turn.project_id, "plan", run.context.workflow.id, 0, 0, 0)
+    await database.run(lambda tx: BudgetRepository(tx).add(budget))
+    given: list[Task] = []
+
+    async def run_agent(_space: object, agent: Agent, task: Task) -> None:
+        given.append(task)
+        await task.start(agent, AgentAtWork(agent.id, agent.name, "idle", "processing"))
+        raise SpaceClosed
+
+    async def agent_of(_id: int) -> Agent:
+        return run.context.agents[0]
+
+    monkeypatch.setattr(plan_run, "run_agent", run_agent)
+    settings = SimpleNamespace(max_context_tokens=10_000, task_timeout_seconds=60.0)
+    hub = SimpleNamespace(end=lambda *_: None)
+    services = SimpleNamespace(database=run.chat.database, is_demo=True, settings=settings, hub=hub)
+    ids = {"principal": run.chat.user, "project_id": run.turn.project_id}
+    space: Any = SimpleNamespace(services=services, database=database, agent=agent_of, accepts_tasks=True, **ids)
+    context = replace(run.context, tasks=[resumed])
+
+    assert await plan_run.PlanRun(space, run.turn, context, [], "demo").run() is None
+
+    [task] = given
+    assert task.waiting is not None
+    assert {key: each.outcome for key, each in task.waiting.decisions.items()} == {question.hash: "rejected"}
+    assert (await run.told())[-2:] == ["task_progress", "agent_status_changed"]
+
+
+def _reject(tx: Tx, approval_id: str) -> None:
+    ApprovalRepository(tx).move(approval_id, [ApprovalStatus.PENDING], ApprovalStatus.REJECTED)
 
 
 async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:

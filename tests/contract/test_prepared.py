@@ -26,9 +26,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from artel.db.columns import Id, Moment
 from artel.db.engine import Database
 from artel.db.prepared import Statement
-from artel.db.tables import Id, Moment
 
 things = Table(
     "things",

@@ -19,7 +19,8 @@ from artel.connector_gateway.connection import MAX_AT_ONCE, ConnectorConnection
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved
 from artel.connector_gateway.relay import Relay
-from artel.contract.connector import PROTOCOL, CallResult, Hello, WriteCall
+from artel.connector_gateway.repository import find_connector
+from artel.contract.connector import CLOSE_REFUSED, PROTOCOL, CallResult, Hello, WriteCall
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
@@ -40,6 +41,7 @@ class Process:
     id: str = field(default_factory=uuid7)
     sent: list[dict[str, Any]] = field(default_factory=list)  # to the connector
     sent_more: asyncio.Event = field(default_factory=asyncio.Event)
+    closed: list[int] = field(default_factory=list)  # close codes
 
     def __post_init__(self) -> None:
         self.connections = ConnectorConnections(self.database, self.id, lambda *_: None)
@@ -64,7 +66,7 @@ class Process:
         connection = ConnectorConnection(
             uuid7(), self.user, hello, send, lambda *_: None, large_messages, raised_limits
         )
-        await self.connections.open(connection, lambda _: None)
+        await self.connections.open(connection, lambda reason: self.closed.append(reason.code))
         try:
             yield connection
         finally:
@@ -172,6 +174,22 @@ async def test_call_through_another_process_carries_its_remaining_time(
 
     assert waited > 0.5
     assert 0 < holder.sent[0]["params"]["timeout_ms"] <= (60 - 0.5) * 1000
+
+
+@pytest.mark.req("DEC-02.2")
+async def test_connector_of_another_process_is_disconnected(processes: Callable[[], Process]) -> None:
+    holder, asker = processes(), processes()
+    async with holder.connected():
+        connector = await asker.database.read(find_connector, asker.user, asker.project_id)
+        assert connector is not None
+        holder.relay.start()
+
+        assert await asker.relay.disconnect(asker.user, connector)
+
+        assert holder.closed == [CLOSE_REFUSED]  # this connector knows no other code
+        assert await asker.database.read(find_connector, asker.user, asker.project_id) is None
+        assert not await asker.relay.disconnect(asker.user, connector)
+        await holder.relay.close()
 
 
 async def test_clock_of_the_database_may_be_wrong(

@@ -49,7 +49,7 @@ def refused(model: ModelServer) -> list[int]:
 
 
 def request(*messages: Message, model: str, fallback: str | None = None, max_tokens: int = 4_096) -> Request:
-    return Request(model, messages, 0.2, max_tokens, time.monotonic() + 30, fallback_model=fallback)
+    return Request(model, messages, 0.2, max_tokens, time.monotonic() + 600, fallback_model=fallback)
 
 
 @pytest.mark.req("AGT-03.2")

@@ -1,7 +1,7 @@
 """The methods of a worker space, called as the server calls them, over a real database and memory index."""
 
 import asyncio
-import time
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from artel.agent_memory.repository import NewMemory
+from artel.alerts.transactions import list_alerts, raise_alert
 from artel.auth.accounts import ensure_local_account
 from artel.brain.errors import ModelTimedOut
 from artel.container import Container
 from artel.contract.chat import MessageResponse
 from artel.contract.http import Agent, NewSession
+from artel.contract.spaces import Alert
 from artel.db import sqlite_writer
 from artel.errors import ToolFailed
 from artel.ids import uuid7
@@ -24,9 +26,12 @@ from artel.runs.task import Start, Task
 from artel.runs.task_events import TaskEvents
 from artel.sessions.transactions import create_session
 from artel.settings import Settings
+from artel.spaces import leases
 from artel.spaces.operations import reset_space
+from artel.spaces.periodic_checks import check_space
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.transactions import AgentAtWork
+from artel.turns.waiters import Ended
 from artel.vector_index.store import Filter
 
 pytestmark = pytest.mark.anyio
@@ -190,17 +195,33 @@ async def test_a_failed_task_has_an_error_and_its_type_beside_the_exact_code(
     assert failure is None or result.error == str(failure)
 
 
+def delay_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the host see several times that a turn has ended before its run knows it, as on a busy machine."""
+    call_in_loops, unfinished_of = sqlite_writer._call_in_loops, leases.unfinished_of
+    looks = threading.Semaphore(0)
+
+    def look(*args: Any) -> set[str]:
+        unfinished = unfinished_of(*args)
+        looks.release()
+        return unfinished
+
+    def resolve_late(jobs: list[Any], call: Any) -> None:
+        hints = [hint for job in jobs if isinstance(job.result, tuple) for hint in job.result[-1]]
+        if any(isinstance(hint, Ended) for hint in hints):
+            while looks.acquire(blocking=False):
+                pass  # looks before the commit
+            all(looks.acquire(timeout=2) for _ in range(4))  # none comes when the run was cancelled, which is the fault
+        call_in_loops(jobs, call)
+
+    monkeypatch.setattr(leases, "unfinished_of", look)
+    monkeypatch.setattr(sqlite_writer, "_call_in_loops", resolve_late)
+
+
 @pytest.mark.req("UWS-25.1")
 async def test_turn_that_is_stored_before_its_run_resumes_is_counted(
     space: WorkerSpace, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call_in_loops = sqlite_writer._call_in_loops
-
-    def resolve_late(*args: Any) -> None:
-        time.sleep(0.1)  # as on a busy machine: others see what was committed, its caller does not know it yet
-        call_in_loops(*args)
-
-    monkeypatch.setattr(sqlite_writer, "_call_in_loops", resolve_late)
+    delay_ends(monkeypatch)
     host, user = container.host, space.principal
     assert host is not None
 
@@ -216,6 +237,28 @@ async def test_turn_that_is_stored_before_its_run_resumes_is_counted(
         assert isinstance(await container.chat.reply(user, turn, 30), MessageResponse)
     looking.cancel()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(10):
         while space.figures.direct.count < 3:  # noqa: ASYNC110 - the last one is counted after it was answered
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.req("UWS-10.3")
+async def test_a_worker_space_leaves_the_alerts_of_the_node_registry_alone(
+    container: Container, space: WorkerSpace
+) -> None:
+    await container.nodes.close()  # which would resolve the alert itself, because it knows no such node
+    alert = Alert(
+        id=uuid7(),
+        project_id=space.project_id,
+        kind="node_lost",
+        severity="critical",
+        message="Node writer-1 is lost.",
+        raised_at=datetime.now(UTC),
+        resolved_at=None,
+    )
+    await container.database.of(space.principal).run(raise_alert, alert, "writer-1")
+
+    await check_space(space)
+
+    page = await container.database.read(list_alerts, space.principal, space.project_id, 10, 0)
+    assert [found.resolved_at for found in page.items] == [None]

@@ -14,7 +14,7 @@ from .installed import Programs, ServiceUnavailable
 from .launch import EndedWhileStarting, Launch, free_ports
 from .postgres import start_postgres
 from .process import end, spawn
-from .rabbitmq import start_rabbitmq
+from .rabbitmq import start_rabbitmq, virtual_host
 from .redis import start_redis
 from .run_folder import Record, locked
 
@@ -61,6 +61,14 @@ class ServiceRun:
     def rabbitmq(self) -> str:
         """Return the URL of RabbitMQ."""
         return self._url("rabbitmq")
+
+    def own_rabbitmq(self) -> str:
+        """Return the URL of a virtual host of RabbitMQ that nobody else uses: installations share no queues."""
+        url, counter = self.rabbitmq(), self.folder / "virtual-hosts"
+        with locked(self.folder / "virtual-hosts.lock"):
+            number = int(counter.read_text()) if counter.exists() else 0
+            counter.write_text(str(number + 1))
+        return url + virtual_host(number)
 
     def chromium(self) -> str:
         """Return the path of the browser."""

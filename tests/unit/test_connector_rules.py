@@ -1,5 +1,6 @@
 """Unit tests of the connector's grants, questions, reconnect delay, diffs, command output and audit log."""
 
+import difflib
 import json
 import os
 import signal
@@ -13,11 +14,12 @@ from hypothesis import strategies as st
 from artel.connector.audit_log import AuditLog
 from artel.connector.commands import HEAD_BYTES, TAIL_BYTES, NamedCommand, Output
 from artel.connector.decisions import EXPIRE_SECONDS, Decider, ProposedAction, Subject, UserAnswer
-from artel.connector.diffs import MAX_CHARACTERS, diff
+from artel.connector.diffs import diff
 from artel.connector.errors import CallRefused
 from artel.connector.file_search import ExpressionMatcher
 from artel.connector.grants import Grant, Grants, glob_for
 from artel.connector.rules import Ignored, WriteRule
+from artel.contract.connector import DIFF_BYTES
 from artel.errors import ConfigurationInvalid
 from artel.paths.beneath import allow_all
 from artel.paths.errors import FileChanged
@@ -123,6 +125,52 @@ def test_expired_question_is_asked_again(tmp_path: Path) -> None:
     assert asker.ask() != first
 
 
+def test_question_stays_open_for_as_long_as_it_was_extended_but_at_most_a_day(tmp_path: Path) -> None:
+    asker = Asker(tmp_path)
+    ask_id = asker.ask()
+    asker.decider.extend(ask_id, 2 * EXPIRE_SECONDS)
+    asker.decider.extend(ask_id, 1.0)  # never shorter
+    assert asker.decider.seconds_left(ask_id) == 2 * EXPIRE_SECONDS
+    asker.now = 2 * EXPIRE_SECONDS - 1
+    assert asker.ask() == ask_id
+    asker.decider.extend(ask_id, 1e9)
+    assert asker.decider.seconds_left(ask_id) == 86_400
+    assert asker.shown == [ask_id]
+
+    assert asker.decider.answer(ask_id, UserAnswer(approved=True)) is not None
+
+    assert asker.propose() == ""
+    assert asker.decider.seconds_left(ask_id) == 0
+    with pytest.raises(CallRefused, match="answered already"):
+        asker.decider.extend(ask_id, 60)
+
+
+@pytest.mark.req("DEC-01.3")
+@given(st.lists(st.sampled_from("abc"), max_size=40), st.lists(st.sampled_from("abc"), max_size=40))
+def test_diff_has_the_line_numbers_of_the_whole_file(old: list[str], new: list[str]) -> None:
+    before, after = "".join(f"{line}\n" for line in old), "".join(f"{line}\n" for line in new)
+    whole = "".join(difflib.unified_diff(before.splitlines(True), after.splitlines(True), "a/x", "b/x"))
+    shown = diff("x", before.encode(), after.encode()).text
+
+    assert applied(shown, old) == applied(whole, old) == (new if whole else old)
+
+
+def applied(patch: str, old: list[str]) -> list[str]:
+    """Return what the lines become with a unified diff, which must fit at its line numbers."""
+    result, done = list[str](), 0
+    for line in patch.splitlines()[2:]:
+        if line.startswith("@@"):
+            start, _, count = line.split()[1][1:].partition(",")
+            begin = int(start) - (count != "0")
+            result, done = result + old[done:begin], begin
+        elif line.startswith("+"):
+            result.append(line[1:])
+        else:
+            assert old[done] == line[1:]
+            result, done = result + ([line[1:]] if line.startswith(" ") else []), done + 1
+    return result + old[done:]
+
+
 def test_answer_is_taken_once_and_expires(tmp_path: Path) -> None:
     asker = Asker(tmp_path)
     assert asker.decider.answer(asker.ask(), UserAnswer(approved=True)) is not None
@@ -183,12 +231,15 @@ def test_diff_is_empty_only_if_nothing_changes(old: bytes, new: bytes) -> None:
 
 
 def test_long_diff_is_cut() -> None:
-    shown = diff("a", b"", b"some line\n" * 2_900).text
-    too_long = diff("a", b"", b"some line\n" * 4_000).text
+    shown = diff("a", b"", b"some line\n" * 40_000).text
+    too_long = diff("a", b"one line\n" * 4_000, b"some line\n" * 4_000).text
+    hostile = diff("a", b"", b"\x01" * 400_000).text
 
-    assert len(shown) < MAX_CHARACTERS + 100
+    assert DIFF_BYTES - 100 < len(shown) < DIFF_BYTES + 100
     assert "cut" in shown
     assert "too long to compare" in too_long
+    assert "cut" in hostile
+    assert len(json.dumps(hostile)) < 2.1 * DIFF_BYTES
     assert diff("a", None, b"x").text.startswith("--- /dev/null\n+++ b/a\n")
 
 

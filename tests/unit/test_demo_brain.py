@@ -5,6 +5,7 @@ import json
 import time
 from contextlib import suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from artel.brain.brain import Completion, Message, Request, Schema, ToolCall, To
 from artel.brain.demo.chat import NoSum, find_sum, work_out
 from artel.brain.demo.demo_brain import _WORDS, DemoBrain
 from artel.brain.structured import load_jsonschema
+from artel.nodes.agent_files import load_agent_files
 from artel.plans.plan import WorkflowTask
 from artel.plans.task_run import task_text
 from artel.tools.catalogue import SCHEMAS, schemas_of
@@ -37,7 +39,7 @@ TASK_WORKSPACE = tuple(tool.schema for tool in TASK_FILE_TOOLS)
 
 
 def ask(*messages: Message, tools: tuple[ToolSchema, ...] = (), schema: Schema | None = None) -> Completion:
-    request = Request("gpt-4", messages, 0.7, 1000, time.monotonic() + 10, tools, schema)
+    request = Request("gpt-4", messages, 0.7, 1000, time.monotonic() + 600, tools, schema)
     return asyncio.run(DemoBrain().complete(request))
 
 
@@ -280,7 +282,7 @@ def task(description: str, request: str = "Do everything.", result: str = "", in
 @pytest.mark.parametrize(
     ("description", "form", "ending"),
     [
-        ("Research vector databases", "# Notes: Research vector databases", ".md"),
+        ("Research vector databases", "# Notes: Vector databases", ".md"),
         ("Compare them", "# Checklist: Compare them", ".md"),
         ("Write an outline of the talk", "# Outline: ", ".md"),
         ("Write a letter", "# Write a letter", ".md"),
@@ -325,6 +327,80 @@ def test_structured_answers_use_only_the_words_of_the_user(schema: str) -> None:
     assert "Write a letter" in parsed
     assert "secret" not in parsed
     assert "of which this is a part" not in parsed
+
+
+ARTICLE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string", "maxLength": 20},
+        "article": {"type": "string", "minLength": 30},
+        "score": {"type": "integer", "minimum": 1, "maximum": 10},
+        "share": {"type": "number", "exclusiveMinimum": 0},
+        "kind": {"enum": ["news", "feature"]},
+        "words": {"type": "integer", "default": 500},
+        "is_final": {"type": "boolean"},
+        "points": {"type": "array", "items": {"type": "string"}, "minItems": 2},
+        "sources": {"type": "array", "items": {"$ref": "#/$defs/source"}, "minItems": 1},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "empty": {"type": ["null", "object"]},
+    },
+    "required": ["title", "article", "score", "share", "kind", "points", "sources", "note"],
+    "$defs": {"source": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("name", ["output", "params"])
+def test_any_schema_gets_a_value_that_matches_it(name: str) -> None:
+    message = Message("user", "Write an article about tea.\nIt is for beginners.")
+
+    value = ask(Message("system", PROMPT), message, schema=Schema(name, ARTICLE)).parsed
+
+    asyncio.run(load_jsonschema()).validate(value, ARTICLE)
+    assert isinstance(value, dict)
+    assert "tea" in str(value["article"]).lower()
+
+
+NEWSROOM = Path(__file__).parents[2] / "examples" / "newsroom"
+
+
+def newsroom_result(agent: str, text: str, *results: Message) -> dict[str, Any]:
+    """Return the demo brain's result of the first capability of an agent of the newsroom."""
+    [file] = load_agent_files([NEWSROOM / f"{agent}.yaml"])
+    capability = file.capabilities[0]
+    template, schema = str(capability.prompt_template), capability.output_schema
+    parameter = "text" if agent == "critic" else "topic"
+    message = Message("user", template.replace(f"{{{parameter}}}", task(text).content))
+    value: Any = ask(Message("system", PROMPT), message, *results, schema=Schema("output", dict(schema or {}))).parsed
+    return dict(value)
+
+
+@pytest.mark.req("DEM-01.2")
+def test_results_of_nodes_say_that_the_demo_brain_made_them_and_name_their_subject() -> None:
+    article = newsroom_result("writer", "Write an article about how tea came to Europe")
+    assert article["title"] == "How tea came to Europe"
+    assert "# How tea came to Europe\n" in article["article"]
+    review = newsroom_result("critic", "Review the article")
+    assert "for “The article”" in review["review"]
+    assert "The most important thing comes first" in review["suggestions"]
+    search = ToolCall("call_1", "web_search", '{"query": "how tea came to Europe"}')
+    found = Message("tool", '{"success": true, "data": [{"url": "https://example.org/tea"}]}', tool_call_id="call_1")
+    refused = Message("tool", '{"success": false, "error": "no engine answers"}', tool_call_id="call_1")
+    notes = [
+        newsroom_result("researcher", "Research how tea came to Europe", Message("assistant", "", (search,)), result)
+        for result in (found, refused)
+    ]
+    assert [each["sources"] for each in notes] == [["https://example.org/tea"], []]
+    assert "What is disputed, and what is not known?" in notes[1]["open_questions"]
+    assert "no engine answers" in notes[1]["notes"]
+    for text in (article["article"], review["review"], *(each["notes"] for each in notes)):
+        assert "by the demo brain" in text
+
+
+def test_search_of_the_web_asks_for_the_topic_alone() -> None:
+    text = "Search the web: Research how tea came to Europe\n\nDepth: short."
+
+    assert call_for(text, schemas_of(["web_search"])) == ("web_search", {"query": "how tea came to Europe"})
 
 
 def test_task_with_a_plain_command_calls_its_tool() -> None:
@@ -529,6 +605,16 @@ def test_command_goes_to_an_agent_that_has_its_tool() -> None:
         assert [task["agent"] for task in plan_for(text, team)] == [agent]
 
 
+@pytest.mark.req("AGT-04.4")
+def test_plan_prefers_an_agent_that_declares_the_capability() -> None:
+    press = json.dumps({"name": "press", "role": "newsroom", "capabilities": ["write_article"]})
+
+    assert [task["agent"] for task in plan_for("Research tea, then write a report", f"{TEAM}\n{press}")] == [
+        "agent_researcher",
+        "press",
+    ]
+
+
 def test_plan_uses_agents_with_unknown_roles() -> None:
     team = team_of({"zoe": "keeps bees", "bob": "mends shoes"})
     assert plan_for("Do something", team)[0]["agent"] == "zoe"
@@ -555,7 +641,7 @@ def test_critique_needs_no_improvement() -> None:
 
 
 def test_answer_is_cut_at_max_tokens() -> None:
-    request = Request("gpt-4", (Message("user", "Hello!"),), 0, 3, time.monotonic() + 10)
+    request = Request("gpt-4", (Message("user", "Hello!"),), 0, 3, time.monotonic() + 600)
     completion = asyncio.run(DemoBrain().complete(request))
 
     assert completion.content == "Hello! I am"

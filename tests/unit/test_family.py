@@ -36,7 +36,7 @@ class Children:
 
 async def call(children: Children, **arguments: Any) -> ToolResult:
     toolbox = Toolbox([SpawnAgent(children)], ["spawn_agent"])
-    return await toolbox.call(ToolCall("1", "spawn_agent", json.dumps(arguments)), time.monotonic() + 10)
+    return await toolbox.call(ToolCall("1", "spawn_agent", json.dumps(arguments)), time.monotonic() + 600)
 
 
 @pytest.mark.req("TWS-07.1", "AGT-02.2")

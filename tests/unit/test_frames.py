@@ -117,7 +117,7 @@ async def test_answers_have_only_the_fields_of_their_method(method: str, result:
         ("workspace/run", {"success": True, "output": "x" * 200_000}),
         ("workspace/undo", {"success": True, "files": [{**UNDONE, "outcome": "sold"}]}),
         ("workspace/stat", {"success": True, "type": ["file"]}),
-        ("workspace/write", {"success": False, "code": "asks", "ask_id": "q", "diff": "x" * 200_000}),
+        ("workspace/write", {"success": False, "code": "asks", "ask_id": "q", "diff": "x" * 250_000}),
         ("workspace/write", {"success": True, "sha256": "x" * 400_000}),
         ("workspace/write", "done"),
         ("workspace/write", None),

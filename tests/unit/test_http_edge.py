@@ -97,7 +97,7 @@ async def test_slow_body_times_out_in_total(monkeypatch: pytest.MonkeyPatch) -> 
         while (await receive())["more_body"]:
             pass
 
-    scope = {"type": "http", "path": "/", "headers": [(b"content-length", b"100")]}
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", b"100")]}
     from fastapi import HTTPException
 
     with pytest.raises(HTTPException) as refused:

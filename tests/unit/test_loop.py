@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from artel.agent_loop.loop import AnswerEmpty, Run, go_directly, run_loop
 from artel.agent_loop.parking import State, dump_state, load_state
 from artel.agent_loop.task import MOST_TOOL_CALLS, AgentSpec, LoopResult, LoopSettings, Tally
-from artel.brain.brain import Message, Request, ToolCall, Usage
+from artel.brain.brain import Completion, Message, Request, TokenSink, ToolCall, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelTimedOut, ModelUnavailable
 from artel.errors import ArtelError
 from artel.tools.consent import Decision, NeedsApproval, Question
@@ -49,7 +49,7 @@ async def run(
     heard: Heard | None = None,
     tally: Tally | None = None,
 ) -> LoopResult:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     tally = tally or Tally("gpt-4")
     return await run_loop(
         Run(spec(loop), brain, toolbox or Toolbox(), heard or Heard(), deadline, tally), State(MESSAGES)
@@ -109,6 +109,29 @@ async def test_a_phase_that_is_switched_off_is_not_in_the_graph(switched_off: st
     assert result.phases == tuple(
         name for name in ("understand", "plan", "execute", "critique", "finish") if name != switched_off
     )
+
+
+class Located(ScriptedBrain):
+    """Notes in which node of LangGraph it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes: list[str] = []
+
+    async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
+        from langgraph.config import get_config  # slow, and each process that collects the tests would import it
+
+        self.nodes.append(get_config()["metadata"]["langgraph_node"])
+        return await super().complete(request, stream)
+
+
+@pytest.mark.req("AGT-05.1")
+async def test_phases_are_nodes_of_langgraph() -> None:
+    brain = Located()
+
+    await run(brain, ALL)
+
+    assert brain.nodes == ["understand", "plan", "execute", "critique"]
 
 
 async def test_agents_with_the_same_phases_share_a_graph(graph: Any) -> None:
@@ -466,7 +489,7 @@ from artel.agent_loop.parking import State
 from artel.agent_loop.task import *
 from artel.brain.brain import Message
 from artel.tools.toolbox import Toolbox
-run = Run(AgentSpec("a", "m", 0, 10), ScriptedBrain(), Toolbox(), Heard(), time.monotonic() + 20, Tally("m"))
+run = Run(AgentSpec("a", "m", 0, 10), ScriptedBrain(), Toolbox(), Heard(), time.monotonic() + 600, Tally("m"))
 print(asyncio.run(run_loop(run, State((Message("user", "x"),)))).content)
 print([name for name in sys.modules if name.startswith("lang")])
 """
@@ -492,7 +515,7 @@ from artel.agent_loop.task import *
 from artel.brain.brain import Message
 from artel.tools.toolbox import Toolbox
 spec = AgentSpec("a", "m", 0, 10, loop=LoopSettings(True, True, True))
-run = Run(spec, ScriptedBrain(), Toolbox(), Heard(), time.monotonic() + 20, Tally("m"))
+run = Run(spec, ScriptedBrain(), Toolbox(), Heard(), time.monotonic() + 600, Tally("m"))
 print(asyncio.run(run_loop(run, State((Message("user", "x"),)))).content)
 from langchain_core.tracers.context import _tracing_v2_is_enabled
 print(_tracing_v2_is_enabled())
@@ -506,3 +529,32 @@ def test_nothing_is_traced_or_sent_to_the_makers_of_langgraph_whatever_the_varia
     done = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, check=False, env=env)
 
     assert (done.stdout.split(), done.returncode) == (["Done.", "False"], 0), done.stderr
+
+
+@pytest.mark.req("AGT-05.6")
+async def test_state_holds_the_command_the_phases_and_what_came_of_them() -> None:
+    brain = ScriptedBrain(
+        reply("", wants("repeat", text="hi")), reply("Bad."), reply("Good."), critiques=[sent_back("Mend it.")]
+    )
+    state = State(MESSAGES, action="write", params={"topic": "tea"}, context={"process_id": "p"})
+    began = time.time()
+
+    await run_loop(Run(spec(ALL), brain, repeat_box(), Heard(), time.monotonic() + 30, Tally("gpt-4")), state)
+
+    assert (state.action, state.params, state.context) == ("write", {"topic": "tea"}, {"process_id": "p"})
+    assert (state.phase, state.understanding, state.plan) == ("finish", "They want an answer.", ("Think.", "Answer."))
+    assert state.tool_results == ({"id": "call_1", "tool": "repeat", "success": True, "error": None},)
+    assert (state.critique, state.result, state.error) == ("Good.", "Good.", None)
+    assert state.llm_calls == len(brain.asked) == 7
+    assert began - 60 < state.start_time < began + 60
+    assert load_state(dump_state(state)) == state
+
+
+@pytest.mark.req("AGT-05.6")
+async def test_state_holds_the_error_of_a_failed_run() -> None:
+    brain, state = ScriptedBrain(ModelUnavailable("The server is down.")), State(MESSAGES)
+
+    with pytest.raises(ModelUnavailable):
+        await run_loop(Run(spec(), brain, Toolbox(), Heard(), time.monotonic() + 30, Tally("gpt-4")), state)
+
+    assert (state.error, state.result, state.llm_calls) == ("The server is down.", None, 1)

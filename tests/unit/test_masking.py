@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.logs import MASK, MAX_TEXT_CHARACTERS, configure_logs, get_logger, mask
+from artel.logs import MASK, MAX_TEXT_CHARACTERS, configure_logs, get_logger, mask, set_level
 
 SECRETS = st.from_regex(r"[A-Za-z0-9_-]{12,40}", fullmatch=True)
 KEYS = st.sampled_from(
@@ -86,6 +86,33 @@ def test_tracebacks_and_foreign_loggers_are_masked_too(monkeypatch: pytest.Monke
     assert [line["event"] for line in lines] == ["connecting to redis://***@cache/0", "failed"]
     assert "ValueError" in lines[1]["exception"]
     assert "hunter2" not in stream.getvalue()
+
+
+def test_level_changes_for_loggers_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    root = logging.getLogger()
+    before = root.handlers, root.level
+    try:
+        configure_logs("json", "warning")
+        logger = get_logger("ours")
+        for level in ("warning", "debug", "error"):
+            set_level(level)
+            logger.debug(f"debug at {level}")  # noqa: G004
+            logger.warning(f"warning at {level}")  # noqa: G004
+            logging.getLogger("somebody.else").warning("other at %s", level)
+    finally:
+        set_level("debug")
+        root.handlers, level_before = before
+        root.setLevel(level_before)
+
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == [
+        "warning at warning",
+        "other at warning",
+        "debug at debug",
+        "warning at debug",
+        "other at debug",
+    ]
 
 
 @pytest.mark.req("SEC-02.2")

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from artel.brain.brain import ToolCall
 from artel.contract.approvals import BudgetDetails, PlanDetails, ToolDetails, load_details
-from artel.contract.parked_run import VERSION, ParkedRun
+from artel.contract.node_messages import NodeToolCall, NodeToolResult
+from artel.contract.parked_run import VERSION, ParkedNodeRun, ParkedRun
 from artel.runs.approval_factory import who_asks
 from artel.runs.task import Waiting
 from tests.stored import document, names
@@ -108,3 +110,16 @@ def test_details_are_shown_as_before_and_stored_with_a_version(version: str, kin
     assert type(details) is model
     assert details.shown() == shown
     assert details.dump() == shown | {"version": 1}
+
+
+def test_run_on_a_node_is_resumed_with_the_calls_that_wait() -> None:
+    call = NodeToolCall(id="call_2", name="write_file", arguments='{"path": "a"}')
+    result = NodeToolResult(id="call_1", text="{}")
+    node = ParkedNodeRun(node="agent.writer.001", step=1, state="{}", calls=(call,), results=(result,), tool_calls=1)
+
+    run = ParkedRun.load(ParkedRun(node=node, agent_id=7).dump())
+    waiting = Waiting.of(run, {})
+
+    assert waiting.node == node
+    assert waiting.first_call == ToolCall("call_2", "write_file", '{"path": "a"}')
+    assert (waiting.state, waiting.single) == (None, None)

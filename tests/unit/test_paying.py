@@ -8,6 +8,7 @@ import pytest
 
 from artel.brain import prices
 from artel.brain.brain import Brain, Completion, Message, Request, TokenSink, ToolCall, Usage
+from artel.brain.demo.demo_brain import DemoBrain
 from artel.brain.errors import (
     ModelAnswerCut,
     ModelAnswerInvalid,
@@ -206,3 +207,14 @@ async def test_arguments_of_tool_calls_count_for_the_reservation() -> None:
     cost = prices.cost(MODEL, 8_000, 1_000)
     assert cost
     assert reserved >= cost
+
+
+@pytest.mark.req("MOD-01.1")
+async def test_demo_brain_reserves_nothing_also_for_models_with_a_price() -> None:
+    budget = FakeBudget(0)
+    request = Request("gpt-4o", (Message("user", "Hello"),), 0.5, 50, time.monotonic() + 60, budget_guard=budget)
+
+    completion = await RetryingBrain(lambda _: DemoBrain()).complete(request)
+
+    assert completion.usage.model == "demo"
+    assert budget.reserved == {}

@@ -34,3 +34,13 @@ def test_all_tools_are_off_if_the_settings_for_tools_are_not_valid() -> None:
 @pytest.mark.parametrize("limit", ["5", True, -0.01, None, [5]])
 def test_a_monthly_budget_that_is_no_amount_is_ignored(limit: object) -> None:
     assert EffectiveSettings.of({"monthly_budget_usd": limit}).monthly_budget_usd is None
+
+
+@pytest.mark.parametrize(("stored", "allowed"), [({}, ("*",)), ({"nodes_allowed": ["a.*"]}, ("a.*",))])
+def test_all_nodes_are_allowed_unless_the_settings_name_some(stored: dict[str, Any], allowed: tuple[str, ...]) -> None:
+    assert EffectiveSettings.of(stored).nodes_allowed == allowed
+
+
+@pytest.mark.parametrize("stored", ["*", [""], [7], None])
+def test_no_node_is_allowed_if_the_settings_for_nodes_are_not_valid(stored: object) -> None:
+    assert EffectiveSettings.of({"nodes_allowed": stored}).nodes_allowed == ()

@@ -1,10 +1,12 @@
 """The tasks of a running plan: the user stops it, a task fails, or the budget is used up."""
 
+import pytest
+
 from artel.brain.brain import Usage
 from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending
 from artel.contract.events import TaskFailed
-from artel.contract.parked_run import ParkedRun
+from artel.contract.parked_run import ParkedNodeRun, ParkedRun, ParkedState
 from artel.plans.plan import TaskStatus, WorkflowTask
 from artel.plans.task_run import TaskBoard
 from artel.runs.task import ExecutionResult
@@ -132,3 +134,19 @@ def test_task_without_budget_is_not_retried_until_something_changes() -> None:
     assert affordable(tasks, 100, 6) == ["a"]
     assert affordable(tasks, 200, 6) == ["a"]
     assert affordable(tasks, 200, 6) == []
+
+
+@pytest.mark.req("AGT-01.3")
+@pytest.mark.parametrize("is_on_node", [True, False])
+def test_task_on_a_node_keeps_what_the_next_host_goes_on_with(*, is_on_node: bool) -> None:
+    run = ParkedRun(node=ParkedNodeRun(state="{}", step=2)) if is_on_node else ParkedRun(state=ParkedState(messages=()))
+    tasks = board(a="")
+    tasks.change("a", status=TaskStatus.WAITING, parked=run)
+
+    begun = tasks.begin("a", goes_on=True)
+
+    assert begun is not None
+    assert (begun.status, begun.parked) == (TaskStatus.RUNNING, run if is_on_node else None)
+    again = tasks.begin("a", goes_on=False)
+    assert again is not None
+    assert again.parked is None, "it begins from scratch"

@@ -7,22 +7,25 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from artel.agent_loop import prompts
 from artel.agent_loop.parking import Parked, Phase, State, dump_state
 from artel.agent_loop.task import AgentSpec, Listener, LoopResult, Tally
-from artel.brain.brain import Brain, BudgetGuard, Completion, Message, Request, Schema, ToolCall, Usage
+from artel.brain.brain import Brain, BudgetGuard, Completion, Message, Request, Schema, ToolCall, ToolSchema, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelError, ModelTimedOut
 from artel.contract.parked_run import ParkedRun
 from artel.errors import ArtelError, BudgetExceeded, Kind
 from artel.logs import get_logger
+from artel.text import shorten
 from artel.tools.consent import NeedsApproval
 from artel.tools.tool import ToolResult
-from artel.tools.toolbox import ArgumentsInvalid, Toolbox, parsed_arguments
+from artel.tools.toolbox import ArgumentsInvalid, parsed_arguments
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+MAX_ERROR_CHARACTERS = 500
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _loaded: dict[str, Any] = {}
@@ -34,13 +37,22 @@ class AnswerEmpty(ArtelError, kind=Kind.UNAVAILABLE, code="model_answer_empty"):
     """The model returned no text."""
 
 
+class Tools(Protocol):
+    """The tools of a run; `Toolbox` is one."""
+
+    schemas: tuple[ToolSchema, ...]
+
+    async def call(self, call: ToolCall, deadline: float) -> ToolResult:
+        """Carry out a call as `Toolbox.call` does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """The collaborators and limits of one run."""
 
     spec: AgentSpec
     brain: Brain
-    toolbox: Toolbox
+    toolbox: Tools
     listener: Listener
     deadline: float
     tally: Tally
@@ -61,6 +73,9 @@ async def run_loop(run: Run, state: State) -> LoopResult:
             await go_directly(state, run)
     except NeedsApproval as needed:
         raise Parked(needed.question, ParkedRun(state=dump_state(state), child=needed.child)) from None
+    except ArtelError as failure:
+        state.error = failure.detail
+        raise
     return LoopResult(state.draft, run.tally.usage, state.iterations, state.tool_calls, state.phases)
 
 
@@ -79,6 +94,7 @@ async def go_directly(state: State, run: Run) -> None:
 
 async def run_phase(phase: Phase, state: State, run: Run) -> Phase | None:
     """Run one phase and return the next one."""
+    state.phase = phase
     state.phases += (phase,)
     run.listener.phase(phase)
     return await _PHASES[phase](state, run)
@@ -87,6 +103,7 @@ async def run_phase(phase: Phase, state: State, run: Run) -> Phase | None:
 async def _understand(state: State, run: Run) -> Phase:
     """Ask the model how it understands the task."""
     answer = await _ask_structured(state, run, prompts.UNDERSTAND, prompts.UNDERSTANDING)
+    state.understanding = str((answer or {}).get("understanding", ""))
     state.notes += (prompts.quoted(prompts.UNDERSTOOD, answer),) if answer is not None else ()
     return "plan" if run.spec.loop.plan else "execute"
 
@@ -94,6 +111,8 @@ async def _understand(state: State, run: Run) -> Phase:
 async def _plan(state: State, run: Run) -> Phase:
     """Ask the model for the steps of its work."""
     answer = await _ask_structured(state, run, prompts.PLAN, prompts.STEPS)
+    steps = (answer or {}).get("steps")
+    state.plan = tuple(str(step) for step in steps) if isinstance(steps, list) else ()
     state.notes += (prompts.quoted(prompts.PLANNED, answer),) if answer is not None else ()
     return "execute"
 
@@ -105,7 +124,7 @@ async def _execute(state: State, run: Run) -> Phase:
         run.listener.restart()
         state.draft = ""
     settings = run.spec.loop
-    completion = await _ask(state, run, state.sent_back)
+    completion = await ask(state, run, state.sent_back)
     state.draft, state.finish_reason = completion.content, completion.finish_reason
     if completion.tool_calls and run.toolbox.schemas and _has_calls_left(state, run):
         sendable = tuple(_sendable(call) for call in completion.tool_calls)
@@ -131,6 +150,8 @@ async def _call_tools(state: State, run: Run) -> Phase:
             limit = run.spec.loop.tool_calls
             result = ToolResult.failure(f"{call.name} was not called: all {limit} tool calls of this task are used up.")
         run.listener.tool_result(call, result)
+        error = result.error and shorten(result.error, MAX_ERROR_CHARACTERS)
+        state.tool_results += ({"id": call.id, "tool": call.name[:100], "success": result.success, "error": error},)
         state.exchange += (Message("tool", result.text_for_model(), tool_call_id=call.id),)
         state.calls, state.is_announced = tuple(rest), False
     return "execute"
@@ -144,6 +165,7 @@ async def _critique(state: State, run: Run) -> Phase:
     except ModelError as failure:
         log.warning("critique_failed", agent=run.spec.name, error=failure.detail)
         answer = None  # an unreviewed draft is better than no answer
+    state.critique = str((answer or {}).get("critique", ""))
     match answer:
         case {"needs_improvement": True, "critique": str(text)}:
             state.iterations += 1
@@ -159,6 +181,7 @@ async def _finish(state: State, run: Run) -> None:
         if state.finish_reason == "length":
             why = f"used up its {run.spec.max_tokens} tokens before it said anything. Raise the agent's max_tokens."
         raise AnswerEmpty(f"{run.spec.model} {why}")
+    state.result = state.draft
 
 
 _PHASES: dict[Phase, Callable[[State, Run], Awaitable[Phase | None]]] = {
@@ -176,14 +199,21 @@ async def _ask_structured(
 ) -> "dict[str, JsonValue] | None":
     """Return a structured answer, or None if the model can't give one."""
     try:
-        completion = await _ask(state, run, (instruction,), schema)
+        completion = await ask(state, run, (instruction,), schema)
     except ModelAnswerInvalid as failure:
         log.warning("phase_left_out", agent=run.spec.name, wanted=schema.name, error=failure.detail)
         return None
     return completion.parsed if isinstance(completion.parsed, dict) else None
 
 
-async def _ask(state: State, run: Run, instructions: tuple[Message, ...], schema: Schema | None = None) -> Completion:
+async def ask(
+    state: State,
+    run: Run,
+    instructions: tuple[Message, ...],
+    schema: Schema | None = None,
+    *,
+    repair_invalid: bool = True,
+) -> Completion:
     """Call the model within the limits of the run, and add the usage to the tally.
 
     Every model call of the loop goes through here: it may cost what the budget guard allows, it must end before the
@@ -209,6 +239,7 @@ async def _ask(state: State, run: Run, instructions: tuple[Message, ...], schema
         fallback_model=spec.fallback_model,
         budget_guard=run.budget_guard,
         max_context_tokens=spec.max_context_tokens,
+        repair_invalid=repair_invalid,
     )
     run.tally.pending = request
     try:
@@ -217,10 +248,15 @@ async def _ask(state: State, run: Run, instructions: tuple[Message, ...], schema
         run.tally.pending = None
         raise
     except ModelError as failure:
-        run.tally.add(failure.usage or Usage(spec.model, calls=1))
+        _count(failure.usage or Usage(spec.model, calls=1), state, run)
         raise
-    run.tally.add(completion.usage)
+    _count(completion.usage, state, run)
     return completion
+
+
+def _count(usage: Usage, state: State, run: Run) -> None:
+    run.tally.add(usage)
+    state.llm_calls += usage.calls
 
 
 def _has_calls_left(state: State, run: Run) -> bool:

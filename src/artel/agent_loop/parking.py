@@ -1,10 +1,13 @@
 """The state of the agent loop, as it is saved when a run must wait for the user."""
 
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from artel.brain.brain import Message, ToolCall
+from pydantic import JsonValue
+
+from artel.brain.brain import AttachedFile, Message, ToolCall
 from artel.contract.parked_run import ParkedCall, ParkedMessage, ParkedRun, ParkedState
 from artel.tools.consent import Question
 
@@ -41,6 +44,20 @@ class State:
     phases: tuple[str, ...] = ()
     # Whether the event of the first pending call was sent: a run that is parked there sends it once.
     is_announced: bool = False
+    # The command: what is done, with which parameters, and as part of what.
+    action: str = ""
+    params: dict[str, JsonValue] = field(default_factory=dict)
+    context: dict[str, JsonValue] | None = None
+    # What the phases found out.
+    phase: str = ""
+    understanding: str = ""
+    plan: tuple[str, ...] = ()
+    tool_results: tuple[dict[str, JsonValue], ...] = ()  # without the data, which is in `exchange`
+    critique: str = ""
+    result: JsonValue = None
+    error: str | None = None
+    llm_calls: int = 0
+    start_time: float = field(default_factory=time.time, compare=False)
 
 
 def dump_state(state: State) -> ParkedState:
@@ -57,7 +74,8 @@ def load_state(stored: ParkedState) -> State:
 
 
 def _message(stored: ParkedMessage) -> Message:
-    return Message(**dict(stored) | {"tool_calls": _calls(stored.tool_calls)})
+    file = AttachedFile(**dict(stored.file)) if stored.file else None
+    return Message(**dict(stored) | {"tool_calls": _calls(stored.tool_calls), "file": file})
 
 
 def _calls(stored: Iterable[ParkedCall]) -> tuple[ToolCall, ...]:

@@ -6,12 +6,13 @@ from typing import Protocol
 from artel.agent_loop.parking import Phase
 from artel.brain import prices
 from artel.brain.brain import Request, TokenSink, ToolCall, Usage
+from artel.brain.images import image_tokens
 from artel.brain.tokens import count_tokens
 from artel.tools.tool import ToolResult
 
 MAX_ITERATIONS = 5
 MAX_TOOL_CALLS = 10
-# The upper limit of every agent.
+# The upper limit of every agent, unless the operator sets another one.
 MOST_TOOL_CALLS = 20
 
 
@@ -24,11 +25,12 @@ class LoopSettings:
     critique: bool = False
     max_iterations: int = MAX_ITERATIONS
     max_tool_calls: int = MAX_TOOL_CALLS
+    most_tool_calls: int = MOST_TOOL_CALLS
 
     @property
     def tool_calls(self) -> int:
         """The effective limit of tool calls."""
-        return min(self.max_tool_calls, MOST_TOOL_CALLS)
+        return min(self.max_tool_calls, self.most_tool_calls)
 
     @property
     def first_phase(self) -> Phase:
@@ -91,6 +93,7 @@ class Tally:
         if self.pending is not None:
             model = self.pending.model
             sent = sum(count_tokens(message.content, model) for message in self.pending.messages)
+            sent += sum(image_tokens(message.file, model) for message in self.pending.messages)
             sent = min(sent, self.pending.max_context_tokens or sent)
             received = count_tokens(written, model)
             self.add(Usage(model, sent, received, prices.cost(model, sent, received), calls=1))

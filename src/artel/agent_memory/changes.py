@@ -1,5 +1,7 @@
 """Changes of agents, projects and accounts that also change the vector index; each function is one transaction."""
 
+from typing import NamedTuple
+
 from sqlalchemy import Connection
 
 from artel.agent_memory import index_queue
@@ -7,6 +9,8 @@ from artel.agent_memory.repository import ArchiveRepository, MemoryRepository
 from artel.agents import transactions as agents
 from artel.agents.repository import AgentRepository
 from artel.auth import accounts
+from artel.auth.audit_log import OtherActor
+from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges
 from artel.db.hints import AgentsChanged, MemoriesChanged, ProjectDeleted
 from artel.db.tx import Tx
@@ -59,12 +63,20 @@ def delete_project(tx: Tx, project_id: int) -> list[int]:
     return agent_ids
 
 
-def delete_account(connection: Connection, email_or_id: str) -> list[int]:
-    """Delete an account with all its data; return the deleted agents' ids."""
+class DeletedAccount(NamedTuple):
+    """The ids of an account that is gone, and of what it had."""
+
+    user_id: int
+    project_ids: list[int]
+    agent_ids: list[int]
+
+
+def delete_account(connection: Connection, email_or_id: str, by: Principal | OtherActor = "operator") -> DeletedAccount:
+    """Delete an account with all its data."""
     principal = accounts.find_account(connection, email_or_id).principal
     repository = AgentRepository(connection, principal)
-    names = [collection_name(principal.user_id, *agent) for agent in repository.names()]
-    agent_ids = repository.ids()
-    accounts.delete_account(connection, email_or_id)
-    index_queue.drop_collections(connection, names)
-    return agent_ids
+    names = repository.names()  # each project has `root`
+    deleted = DeletedAccount(principal.user_id, sorted({project_id for project_id, _ in names}), repository.ids())
+    accounts.delete_account(connection, email_or_id, by)
+    index_queue.drop_collections(connection, [collection_name(principal.user_id, *agent) for agent in names])
+    return deleted

@@ -2,8 +2,9 @@
 
 Each function is one transaction, or part of a larger one. Between two of them another task or process may clear,
 rename or delete. To detect this race, an indexer takes a *ticket* before it adds memories, and emptying a collection
-revokes all tickets: memories are marked as indexed only if the ticket still exists. At worst a memory is indexed
-twice; none is lost, and none stays in a collection that it doesn't belong to.
+revokes all tickets: memories are marked as indexed only if the ticket still exists and they were not replaced since
+they were read. At worst a memory is indexed twice; none is lost, and none stays in a collection that it doesn't belong
+to.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +18,10 @@ from artel.agent_memory.repository import UnindexedMemory
 from artel.db.tables import agents, index_chores, memories
 from artel.vector_index.store import collection_name, collection_owner
 
-Kind = Literal["clear", "drop", "rename", "ticket"]
+Kind = Literal["clear", "drop", "rename", "forget", "ticket"]
 TICKET: Kind = "ticket"
 RESET_ROWS = 5_000  # in one transaction
+_NAMED_BY = agents.c.user_id, agents.c.project_id, agents.c.name  # what the name of a collection is made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Chore:
     id: int
     kind: Kind
     collection: str
-    new_name: str | None
+    new_name: str | None  # of a collection; of "forget": the id of the memory
     owned: bool  # whether an existing agent has this collection
 
 
@@ -39,11 +41,13 @@ class Ticket:
 
     number: int
     collections: Mapping[str, str]
+    agents: Mapping[str, int]  # the agent of each memory
 
 
 def waiting(connection: Connection, after: str, limit: int) -> list[UnindexedMemory]:
     """Return the next memories that are not in the index, oldest first."""
-    columns = memories.c.id, memories.c.content, memories.c.type, memories.c.success, memories.c.created_at
+    names = "id", "content", "type", "success", "created_at", "edited_at"
+    columns = [memories.c[name] for name in names]
     following = _waiting(*columns).where(memories.c.id > after).order_by(memories.c.id).limit(limit)
     return [UnindexedMemory(*row) for row in connection.execute(following)]
 
@@ -56,21 +60,49 @@ def count_waiting(connection: Connection) -> int:
 
 def take_ticket(connection: Connection, ids: Sequence[str]) -> Ticket:
     """Create a ticket for indexing these memories."""
-    return Ticket(add_chore(connection, TICKET, ""), _collections(connection, ids))
+    stored = _stored(connection, ids)
+    number = add_chore(connection, TICKET, "")
+    names = {memory_id: row.collection for memory_id, row in stored.items()}
+    return Ticket(number, names, {memory_id: row.agent_id for memory_id, row in stored.items()})
 
 
-def return_ticket(connection: Connection, ticket: Ticket) -> int:
-    """Delete the ticket; mark its memories as indexed unless it was revoked; return the number of marked memories."""
+def return_ticket(connection: Connection, ticket: Ticket, read: Mapping[str, datetime]) -> int:
+    """Delete the ticket; mark its memories as indexed unless it was revoked; return the number of marked memories.
+
+    `read` has the times of the memories as they were read: one that was replaced since is indexed again.
+    """
     valid = connection.execute(delete(index_chores).where(index_chores.c.id == ticket.number)).rowcount
-    current = _collections(connection, list(ticket.collections))
-    # Memories that were deleted or moved meanwhile left points behind in these collections.
-    for collection in {name for memory_id, name in ticket.collections.items() if current.get(memory_id) != name}:
-        add_chore(connection, "clear" if _owner(connection, collection) is not None else "drop", collection)
+    stored = _stored(connection, list(ticket.collections), lock=True)
+    current = {memory_id: row.collection for memory_id, row in stored.items()}
+    _remove_left_behind(connection, ticket, current)
+    replaced = [memory_id for memory_id, row in stored.items() if read.get(memory_id, row.stored_at) != row.stored_at]
+    if replaced:  # another indexer may have marked it with its new content, before the old one was added
+        connection.execute(update(memories).where(memories.c.id.in_(replaced)).values(indexed_at=None))
     if not valid:
         return 0
-    unchanged = [memory_id for memory_id, name in ticket.collections.items() if current.get(memory_id) == name]
+    unchanged = [
+        memory_id
+        for memory_id, name in ticket.collections.items()
+        if current.get(memory_id) == name and memory_id not in replaced
+    ]
     marked = update(memories).where(memories.c.id.in_(unchanged)).values(indexed_at=datetime.now(UTC))
     return connection.execute(marked).rowcount
+
+
+def _remove_left_behind(connection: Connection, ticket: Ticket, current: Mapping[str, str]) -> None:
+    """Queue the removal of points of memories that were deleted or moved while they were indexed."""
+    left = {memory_id: name for memory_id, name in ticket.collections.items() if current.get(memory_id) != name}
+    for collection in set(left.values()):
+        if _owner(connection, collection) is None:
+            add_chore(connection, "drop", collection)
+        elif any(memory_id in current for memory_id, name in left.items() if name == collection):
+            add_chore(connection, "clear", collection)
+    for memory_id, collection in left.items():
+        if memory_id not in current:
+            # The point may have been moved with the collection, if the agent was renamed meanwhile.
+            names = {collection, _collection_of(connection, ticket.agents[memory_id])}
+            for name in names - {None}:
+                add_chore(connection, "forget", str(name), memory_id)
 
 
 def revoke_tickets(connection: Connection) -> None:
@@ -96,6 +128,8 @@ def next_chore(connection: Connection) -> Chore | None:
 def finish_chore(connection: Connection, chore: Chore) -> None:
     """Delete a finished chore, and queue again the memories that it may have removed from the index."""
     connection.execute(delete(index_chores).where(index_chores.c.id == chore.id))
+    if chore.kind == "forget":  # nothing else left the index; whoever adds the memory just now finds it deleted
+        return
     revoke_tickets(connection)
     if chore.kind == "rename" and chore.new_name is not None:
         # If another agent got the old name before the index was renamed, the collections are mixed up.
@@ -142,14 +176,34 @@ def _chores() -> Any:
     return select(index_chores).where(index_chores.c.kind != TICKET)
 
 
-def _collections(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
-    """Return the collection of each memory that still exists."""
-    rows = connection.execute(
-        select(memories.c.id, agents.c.user_id, agents.c.project_id, agents.c.name)
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    agent_id: int
+    collection: str
+    stored_at: datetime
+
+
+def _stored(connection: Connection, ids: Sequence[str], *, lock: bool = False) -> dict[str, _Stored]:
+    """Return the agent, the collection and the time of each memory that still exists."""
+    stored_at = func.coalesce(memories.c.edited_at, memories.c.created_at).label("stored_at")
+    found = (
+        select(memories.c.id, stored_at, agents.c.id.label("agent_id"), *_NAMED_BY)
         .join(agents, agents.c.id == memories.c.agent_id)
         .where(memories.c.id.in_(ids))
-    ).all()
-    return {row.id: collection_name(row.user_id, row.project_id, row.name) for row in rows}
+    )
+    # Locked, nobody replaces a memory until it is marked.
+    rows = connection.execute(found.with_for_update(of=memories) if lock else found).all()
+    return {row.id: _Stored(row.agent_id, _name_of(row), row.stored_at) for row in rows}
+
+
+def _collection_of(connection: Connection, agent_id: int) -> str | None:
+    """Return the collection of an agent, None if it was deleted."""
+    row = connection.execute(select(*_NAMED_BY).where(agents.c.id == agent_id)).one_or_none()
+    return _name_of(row) if row else None
+
+
+def _name_of(row: Any) -> str:
+    return collection_name(row.user_id, row.project_id, row.name)
 
 
 def _owner(connection: Connection, collection: str) -> int | None:

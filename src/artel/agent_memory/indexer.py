@@ -142,6 +142,8 @@ class Indexer:
                 await self.prepare()
                 if chore.kind == "rename" and chore.new_name is not None:
                     await self._store.rename(chore.collection, chore.new_name)
+                elif chore.kind == "forget" and chore.new_name is not None:
+                    await self._store.delete(chore.collection, [chore.new_name])
                 elif chore.kind == "clear" or chore.owned:  # a new agent may have the name of a deleted one
                     await self._store.clear(chore.collection)
                 else:
@@ -167,7 +169,8 @@ class Indexer:
             if row.id in names
         ]
         await self._store.upsert(points)
-        marked = await self._database.run(index_queue.return_ticket, ticket)
+        read = {row.id: row.stored_at for row in rows}
+        marked = await self._database.run(index_queue.return_ticket, ticket, read)
         self.state.worked()
         if marked < len(rows):  # some were cleared, renamed or deleted meanwhile, so there may be chores
             self.wake()

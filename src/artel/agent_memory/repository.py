@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import ColumnElement, Row, Select, Text, bindparam, cast, func, or_
+from sqlalchemy import ColumnElement, CompoundSelect, Row, Select, Text, bindparam, cast, func, literal, or_
 
 from artel.db.tables import memories, memory_archives
 from artel.db.tenant import TenantRepository, prepared
@@ -17,6 +17,7 @@ from artel.vector_index.store import EVERYTHING, Filter
 
 MAX_CONTENT_CHARACTERS = 100_000
 MAX_UNINDEXED = 200  # memories that are searched by words because they are not indexed yet
+MAX_PINNED = 20  # of an agent
 SEARCHED_CHARACTERS = 4_000  # of each unindexed memory
 MAX_TYPES = 100  # in statistics
 RECALLED = 5  # memories read by one prepared statement: what a turn recalls
@@ -47,7 +48,14 @@ class StoredMemory:
     task_id: str | None
     metadata: dict[str, JsonValue]
     created_at: datetime
+    edited_at: datetime | None
+    pinned_at: datetime | None
     indexed_at: datetime | None
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it is pinned."""
+        return self.pinned_at is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +72,26 @@ class MemoryStats:
 
 @dataclass(frozen=True, slots=True)
 class UnindexedMemory:
-    """A memory that is not in the index yet."""
+    """A memory that is not in the index, or is there with its content before an edit."""
 
     id: str
     content: str
     type: str
     success: bool
     created_at: datetime
+    edited_at: datetime | None = None
+
+    @property
+    def stored_at(self) -> datetime:
+        """When its content was stored: an indexer that has read an older one starts again."""
+        return self.edited_at or self.created_at
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(UnindexedMemory):
+    """A memory that is searched besides those in the index: not indexed yet, or pinned."""
+
+    is_pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +115,23 @@ class MemoryRepository(TenantRepository):
         return self._bytes_of(memories.c.content) + self._bytes_of(cast(memories.c.metadata, Text))
 
     @prepared
-    def _not_indexed(cls) -> Select[Any]:  # noqa: N805
+    def _candidates(cls) -> CompoundSelect[Any]:  # noqa: N805
+        # One statement, because every search runs it; each half has a partial index.
+        unindexed = cls._first_of_agent(memories.c.indexed_at.is_(None), "most", pinned=False)
+        return unindexed.union_all(cls._first_of_agent(memories.c.pinned_at.is_not(None), "most_pinned", pinned=True))
+
+    @classmethod
+    def _first_of_agent(cls, condition: ColumnElement[bool], most: str, *, pinned: bool) -> Select[Any]:
         begin = func.substr(memories.c.content, 1, SEARCHED_CHARACTERS).label("content")
-        return (
-            cls._prepare_select(memories.c.id, begin, memories.c.type, memories.c.success, memories.c.created_at)
+        columns = memories.c.id, begin, memories.c.type, memories.c.success, memories.c.created_at, memories.c.edited_at
+        rows = (
+            cls._prepare_select(*columns, literal(pinned).label("is_pinned"))
             .where(memories.c.project_id == bindparam("project"), memories.c.agent_id == bindparam("agent"))
-            .where(memories.c.indexed_at.is_(None))
+            .where(condition)
             .order_by(memories.c.id.desc())
-            .limit(bindparam("most"))
+            .limit(bindparam(most))
         )
+        return rows.subquery().select()
 
     @prepared
     def _some(cls) -> Select[Any]:  # noqa: N805
@@ -113,20 +142,18 @@ class MemoryRepository(TenantRepository):
 
     def add(self, project_id: int, agent_id: int, new: Sequence[NewMemory]) -> list[StoredMemory]:
         """Add memories of an agent, which must be there; what is too long is cut."""
-        rows: list[dict[str, Any]] = [
-            {
-                "id": memory.id,
-                "type": memory.type,
-                "content": storable(memory.content[:MAX_CONTENT_CHARACTERS]),
-                "success": memory.success,
-                "task_id": memory.task_id,
-                "metadata": dict(memory.metadata),
-                "created_at": memory.created_at,
-            }
-            for memory in new
-        ]
+        rows = [_values(memory) for memory in new]
         self._add([{**row, "project_id": project_id, "agent_id": agent_id} for row in rows])
-        return [StoredMemory(**row, indexed_at=None) for row in rows]
+        return [StoredMemory(**row, edited_at=None, pinned_at=None, indexed_at=None) for row in rows]
+
+    def put(self, project_id: int, agent_id: int, memory: NewMemory) -> None:
+        """Replace the agent's memory with this id, which is indexed again, or add it.
+
+        The new time tells an indexer that has read the old content that its work is void.
+        """
+        of_agent = *_of_agent(project_id, agent_id), memories.c.id == memory.id
+        if not self._change({**_values(memory), "edited_at": None, "indexed_at": None}, *of_agent):
+            self.add(project_id, agent_id, [memory])
 
     def count(self, project_id: int, agent_id: int, where: Filter = EVERYTHING) -> int:
         """Return the number of the agent's memories that match."""
@@ -135,10 +162,34 @@ class MemoryRepository(TenantRepository):
     def page(
         self, project_id: int, agent_id: int, where: Filter, limit: int, offset: int
     ) -> tuple[list[StoredMemory], int]:
-        """Return one page of the agent's memories, newest first, and the total number."""
-        matching = _of_agent(project_id, agent_id, where)
-        rows = self._find(*matching, order_by=[memories.c.id.desc()], limit=limit, offset=offset)
+        """Return one page of the agent's memories, pinned ones first, then newest first, and the total number."""
+        matching, newest = _of_agent(project_id, agent_id, where), [memories.c.id.desc()]
+        # Two queries that use an index; to order by `pinned` all memories would be sorted.
+        pinned = self._find(*matching, memories.c.pinned_at.is_not(None), order_by=newest, limit=MAX_PINNED)
+        rows = list(pinned[offset : offset + limit])
+        if len(rows) < limit:
+            others = *matching, memories.c.pinned_at.is_(None)
+            skipped = max(0, offset - len(pinned))
+            rows += self._find(*others, order_by=newest, limit=limit - len(rows), offset=skipped)
         return [_memory(row) for row in rows], self._count(*matching)
+
+    def edit(self, project_id: int, agent_id: int, memory_id: str, content: str) -> None:
+        """Replace the content of a memory, which is indexed again."""
+        values = {"content": storable(content[:MAX_CONTENT_CHARACTERS]), "edited_at": datetime.now(UTC)}
+        self._change({**values, "indexed_at": None}, *_of_agent(project_id, agent_id), memories.c.id == memory_id)
+
+    def pin(self, project_id: int, agent_id: int, memory_id: str, *, pinned: bool) -> None:
+        """Pin a memory, or unpin it."""
+        values = {"pinned_at": datetime.now(UTC) if pinned else None}
+        self._change(values, *_of_agent(project_id, agent_id), memories.c.id == memory_id)
+
+    def count_pinned(self, project_id: int, agent_id: int) -> int:
+        """Return the number of the agent's pinned memories."""
+        return self._count(*_of_agent(project_id, agent_id), memories.c.pinned_at.is_not(None))
+
+    def remove(self, project_id: int, agent_id: int, memory_id: str) -> bool:
+        """Delete a memory; return whether there was one."""
+        return self._remove(*_of_agent(project_id, agent_id), memories.c.id == memory_id)
 
     def by_ids(self, project_id: int, agent_id: int, ids: Sequence[str]) -> dict[str, StoredMemory]:
         """Return the agent's memories among these ids, by id."""
@@ -150,10 +201,11 @@ class MemoryRepository(TenantRepository):
             found |= {row.id: _memory(row) for row in rows}
         return found
 
-    def not_indexed(self, project_id: int, agent_id: int) -> list[UnindexedMemory]:
-        """Return the agent's newest memories that are not indexed yet, with shortened content."""
-        rows = self._run(self._not_indexed, project=project_id, agent=agent_id, most=MAX_UNINDEXED)
-        return [UnindexedMemory(*row) for row in rows]
+    def candidates(self, project_id: int, agent_id: int) -> list[Candidate]:
+        """Return the agent's newest memories that are not indexed yet, then its pinned ones, shortened."""
+        limits = {"most": MAX_UNINDEXED, "most_pinned": MAX_PINNED}
+        rows = self._run(self._candidates, project=project_id, agent=agent_id, **limits)
+        return [Candidate(*row) for row in rows]
 
     def after(self, project_id: int, agent_id: int, memory_id: str) -> list[StoredMemory]:
         """Return the agent's next memories after the given one, oldest first; an empty list at the end."""
@@ -239,7 +291,28 @@ def _of_agent(project_id: int, agent_id: int, where: Filter = EVERYTHING) -> lis
     return conditions
 
 
+def _values(memory: NewMemory) -> dict[str, Any]:
+    return {
+        "id": memory.id,
+        "type": memory.type,
+        "content": storable(memory.content[:MAX_CONTENT_CHARACTERS]),
+        "success": memory.success,
+        "task_id": memory.task_id,
+        "metadata": dict(memory.metadata),
+        "created_at": memory.created_at,
+    }
+
+
 def _memory(row: Row[Any]) -> StoredMemory:
     return StoredMemory(
-        row.id, row.type, row.content, row.success, row.task_id, row.metadata, row.created_at, row.indexed_at
+        id=row.id,
+        type=row.type,
+        content=row.content,
+        success=row.success,
+        task_id=row.task_id,
+        metadata=row.metadata,
+        created_at=row.created_at,
+        edited_at=row.edited_at,
+        pinned_at=row.pinned_at,
+        indexed_at=row.indexed_at,
     )

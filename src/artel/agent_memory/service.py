@@ -1,7 +1,7 @@
 """The memories of all agents, and the memory of one agent."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -11,10 +11,17 @@ from sqlalchemy import Connection
 from artel.agent_memory import index_queue
 from artel.agent_memory import transactions as memories
 from artel.agent_memory.indexer import Indexer
-from artel.agent_memory.repository import MemoryRepository, MemoryStats, NewMemory, StoredMemory, UnindexedMemory
+from artel.agent_memory.repository import (
+    Candidate,
+    MemoryRepository,
+    MemoryStats,
+    NewMemory,
+    StoredMemory,
+    UnindexedMemory,
+)
 from artel.auth.principal import Principal
 from artel.db.engine import Database
-from artel.errors import ArtelError, ConfigurationInvalid, MemoryNotFound
+from artel.errors import ArtelError, ConfigurationInvalid
 from artel.logs import get_logger
 from artel.vector_index.bm25 import word_scores
 from artel.vector_index.embedder import Embedder
@@ -116,30 +123,30 @@ class AgentContextStore:
         return missing
 
     async def search(self, query: str, top_k: int = 5, where: Filter = EVERYTHING) -> list[Recalled]:
-        """Return the best matching memories, best first; memories not yet indexed are searched by words only."""
+        """Return the best matching memories, best first.
+
+        Memories not yet indexed are searched by words only. Pinned ones are always considered: the best of them are
+        found even if nothing in them matches.
+        """
         shared = self._shared
         if self.collection not in shared.existing_collections:
             await self.ensure()
         # Read before searching the index, so that memories indexed in between are found there.
-        unindexed = await self._read(MemoryRepository.not_indexed)
+        candidates = await self._read(MemoryRepository.candidates)
         hits = await self._call_index(
             search_memory(shared.store, shared.embedder, self.collection, query, top_k, where)
         )
-        waiting = [memory for memory in unindexed if where.matches(memory.type, memory.success, memory.created_at)]
-        if waiting and (by_words := await asyncio.to_thread(_search_by_words, query, waiting)):
-            hits = fuse([hits, by_words], top_k)
+        if candidates:
+            hits = await asyncio.to_thread(_with_candidates, query, hits, candidates, top_k, where)
         rows = await self._read(MemoryRepository.by_ids, [hit.id for hit in hits]) if hits else {}
         return [Recalled(rows[hit.id], hit.score) for hit in hits if hit.id in rows]
 
     async def get(self, memory_id: str) -> StoredMemory:
         """Return one memory of the agent; raise MemoryNotFound if there is none with this id."""
-        found = await self._read(MemoryRepository.by_ids, [memory_id])
-        if memory_id not in found:
-            raise MemoryNotFound("Memory not found")
-        return found[memory_id]
+        return await self._database.read(memories.find, self._user, self._project_id, self._agent_id, memory_id)
 
     async def page(self, where: Filter, limit: int, offset: int) -> tuple[list[StoredMemory], int]:
-        """Return one page of the memories, newest first, and the total number."""
+        """Return one page of the memories, pinned ones first, then newest first, and the total number."""
         return await self._read(MemoryRepository.page, where, limit, offset)
 
     async def after(self, memory_id: str) -> list[StoredMemory]:
@@ -152,14 +159,32 @@ class AgentContextStore:
 
     async def add(self, new: NewMemory) -> StoredMemory:
         """Store a memory and index it at once, or in the background if the index is down or slow."""
-        self._indexer.reserved.add(new.id)
+        store = self._database.of(self._user).run(memories.add, self._project_id, self._agent_id, new)
+        return await self._store_and_index(new.id, store)
+
+    async def edit(self, memory_id: str, content: str | None, pinned: bool | None) -> StoredMemory:
+        """Change the content of a memory and index it again, or pin it; None does not change."""
+        ids = self._project_id, self._agent_id, memory_id
+        store = self._database.of(self._user).run(memories.edit, *ids, content, pinned)
+        return await (store if content is None else self._store_and_index(memory_id, store))
+
+    async def forget(self, memory_id: str) -> None:
+        """Delete a memory; raise MemoryNotFound if there is none with this id."""
+        await self._database.of(self._user).run(memories.forget, self._project_id, self._agent_id, memory_id)
+        await self._run_with_timeout(self._indexer.run_chores())
+
+    async def _store_and_index(self, memory_id: str, store: Awaitable[StoredMemory]) -> StoredMemory:
+        """Run a transaction that stores the content of a memory, and index it."""
+        self._indexer.reserved.add(memory_id)
         indexed = 0
         try:
-            stored = await self._database.of(self._user).run(memories.add, self._project_id, self._agent_id, new)
-            row = UnindexedMemory(stored.id, stored.content, stored.type, stored.success, stored.created_at)
+            stored = await store
+            row = UnindexedMemory(
+                stored.id, stored.content, stored.type, stored.success, stored.created_at, stored.edited_at
+            )
             indexed = await self._run_with_timeout(self._indexer.index([row]))
         finally:
-            self._indexer.reserved.discard(new.id)
+            self._indexer.reserved.discard(memory_id)
             if not indexed:  # for any reason, including cancellation
                 self._indexer.wake()
         return stored
@@ -212,8 +237,25 @@ class AgentContextStore:
             raise MemoryUnavailable("The memory index is misconfigured. The server's log says why.") from failure
 
 
-def _search_by_words(query: str, unindexed: Sequence[UnindexedMemory]) -> list[Hit]:
-    """Return the memories that share words with the query; they are given newest first, which breaks ties."""
-    scores = word_scores(query, (memory.content for memory in unindexed))
-    found = enumerate(zip(unindexed, scores, strict=True))
-    return [Hit(memory.id, score * (1 - index / 1_000)) for index, (memory, score) in found if score > 0]
+def _with_candidates(
+    query: str, hits: Sequence[Hit], candidates: Sequence[Candidate], top_k: int, where: Filter
+) -> list[Hit]:
+    """Merge the hits of the index with the memories that are not indexed yet, and with the pinned ones."""
+    edited = {memory.id for memory in candidates if memory.edited_at and not memory.is_pinned}
+    searches = [[hit for hit in hits if hit.id not in edited]]  # the index has their old content
+    matching = [memory for memory in candidates if where.matches(memory.type, memory.success, memory.created_at)]
+    pinned = [memory for memory in matching if memory.is_pinned]
+    pinned_ids = {memory.id for memory in pinned}
+    waiting = [memory for memory in matching if memory.id not in pinned_ids]
+    if by_words := [hit for hit in _rank_by_words(query, waiting) if hit.score > 0]:
+        searches.append(by_words)
+    if pinned and query.strip():
+        searches.append(_rank_by_words(query, pinned))
+    return fuse(searches, top_k) if len(searches) > 1 else searches[0]
+
+
+def _rank_by_words(query: str, memories: Sequence[Candidate]) -> list[Hit]:
+    """Return the memories with a score for words shared with the query, newest first among equals."""
+    scores = word_scores(query, (memory.content for memory in memories))
+    found = enumerate(zip(memories, scores, strict=True))
+    return [Hit(memory.id, score * (1 - index / 1_000)) for index, (memory, score) in found]

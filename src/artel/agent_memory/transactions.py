@@ -5,11 +5,19 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from artel.agent_memory import index_queue
-from artel.agent_memory.repository import ArchiveRepository, MemoryRepository, NewMemory, StoredArchive, StoredMemory
+from artel.agent_memory.repository import (
+    MAX_PINNED,
+    ArchiveRepository,
+    MemoryRepository,
+    NewMemory,
+    StoredArchive,
+    StoredMemory,
+)
 from artel.agents.repository import AgentRepository
+from artel.db.hints import MemoriesChanged
 from artel.db.tenant import Tenant
 from artel.db.tx import Tx
-from artel.errors import AgentNotFound, LimitReached
+from artel.errors import AgentNotFound, LimitReached, MemoryNotFound
 from artel.projects.repository import ProjectRepository
 from artel.vector_index.store import collection_name
 
@@ -23,6 +31,15 @@ def remember(tx: Tx, project_id: int, agent_id: int, new: Sequence[NewMemory]) -
     return MemoryRepository(tx).add(project_id, agent_id, new)
 
 
+def replace_memory(tx: Tx, project_id: int, agent_id: int, new: NewMemory) -> bool:
+    """Store a memory, or replace the one with its id; return whether the agent exists."""
+    if not AgentRepository(tx).lock_shared(project_id, agent_id):
+        return False
+    MemoryRepository(tx).put(project_id, agent_id, new)
+    tx.after_commit(MemoriesChanged())
+    return True
+
+
 def add(tx: Tx, project_id: int, agent_id: int, new: NewMemory) -> StoredMemory:
     """Add one memory; raise LimitReached or AgentNotFound."""
     if MemoryRepository(tx).count(project_id, agent_id) >= MAX_MEMORIES:
@@ -33,6 +50,39 @@ def add(tx: Tx, project_id: int, agent_id: int, new: NewMemory) -> StoredMemory:
     if not added:
         raise AgentNotFound("Agent not found")
     return added[0]
+
+
+def edit(
+    tx: Tx, project_id: int, agent_id: int, memory_id: str, content: str | None, pinned: bool | None
+) -> StoredMemory:
+    """Change the content of a memory, or pin it; None does not change. Raise MemoryNotFound or LimitReached."""
+    AgentRepository(tx).lock_shared(project_id, agent_id)
+    rows = MemoryRepository(tx)
+    if content is not None:
+        rows.edit(project_id, agent_id, memory_id, content)
+        tx.after_commit(MemoriesChanged())
+    if pinned is not None:
+        rows.pin(project_id, agent_id, memory_id, pinned=pinned)
+        if pinned and rows.count_pinned(project_id, agent_id) > MAX_PINNED:
+            raise LimitReached(f"An agent can have at most {MAX_PINNED} pinned memories. Unpin one first.")
+    return find(tx.connection, tx.principal, project_id, agent_id, memory_id)
+
+
+def find(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, memory_id: str) -> StoredMemory:
+    """Return one memory of the agent; raise MemoryNotFound if there is none with this id."""
+    found = MemoryRepository(connection, tenant).by_ids(project_id, agent_id, [memory_id])
+    if memory_id not in found:
+        raise MemoryNotFound("Memory not found")
+    return found[memory_id]
+
+
+def forget(tx: Tx, project_id: int, agent_id: int, memory_id: str) -> None:
+    """Delete one memory and queue its removal from the index; raise MemoryNotFound if there is none."""
+    agent = AgentRepository(tx).get(project_id, agent_id)
+    if not MemoryRepository(tx).remove(project_id, agent_id, memory_id):
+        raise MemoryNotFound("Memory not found")
+    name = collection_name(tx.principal.user_id, project_id, agent.name)
+    index_queue.add_chore(tx.connection, "forget", name, memory_id)
 
 
 def clear(tx: Tx, project_id: int, agent_id: int) -> int:

@@ -1,6 +1,6 @@
 """Rows of agents."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -90,6 +90,11 @@ class AgentRepository(TenantRepository):
         """Return the names of the project's agents, keyed by id."""
         return {row.id: row.name for row in self._find(*_in(project_id), columns=[agents.c.id, agents.c.name])}
 
+    def names_of(self, ids: Collection[int]) -> dict[int, str]:
+        """Return the names of some agents of any project, keyed by id."""
+        rows = self._find(agents.c.id.in_(ids), columns=[agents.c.id, agents.c.name]) if ids else []
+        return {row.id: row.name for row in rows}
+
     def ids(self, project_id: int | None = None) -> list[int]:
         """Return the ids of the agents of a project or of all projects, including `root`."""
         return [row.id for row in self._find(*_in(project_id), columns=[agents.c.id])]
@@ -118,8 +123,10 @@ class AgentRepository(TenantRepository):
     def change(self, project_id: int, agent_id: int, changes: AgentChanges) -> None:
         """Update the fields that are set in `changes`."""
         values = changes.model_dump(exclude_unset=True) | {"updated_at": datetime.now(UTC)}
-        if "loop" in values:
-            values["loop"] = self.get(project_id, agent_id).loop.model_dump() | values["loop"]
+        merged = {"loop", "fallback"} & values.keys()  # of these, omitted fields do not change
+        if merged:
+            stored = self.get(project_id, agent_id).model_dump(include=merged)
+            values |= {name: stored[name] | values[name] for name in merged}
         try:
             is_changed = self._change(values, *_listed(project_id), agents.c.id == agent_id)
         except IntegrityError:

@@ -4,12 +4,16 @@ import asyncio
 
 from artel.agent_memory import changes
 from artel.agents import transactions as agents
+from artel.agents.agent_yaml import parse_agent
 from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges, NewAgent
-from artel.errors import SpaceUnavailable
+from artel.errors import ServerBusy, SpaceUnavailable
 from artel.logs import get_logger
+from artel.per_user_locks import PerUserLock
 from artel.spaces.services import SpaceServices
 from artel.spaces.space_rpc import SpaceRpc
+
+MAX_IMPORTS = 4  # per user, running and queued
 
 log = get_logger(__name__)
 
@@ -20,19 +24,29 @@ class AgentService:
     def __init__(self, services: SpaceServices, space_rpc: SpaceRpc) -> None:
         self._services = services
         self._space_rpc = space_rpc
+        self._imports = PerUserLock(1)  # reading YAML takes up to a second of CPU
 
     async def create(self, user: Principal, project_id: int, new: NewAgent) -> Agent:
-        """Add an agent to the project."""
-        self._services.brain.require_allowed(new.model)
+        """Add an agent to the project, by default with the model of new agents."""
+        if "model" not in new.model_fields_set:
+            new = new.model_copy(update={"model": self._services.brain.default_model})
+        self._require_allowed(new.model, new.fallback.model)
         max_agents = self._services.settings.max_agents_per_project
         agent = await self._services.database.of(user).run(agents.create_agent, project_id, new, max_agents)
         await self._notify_space(user, project_id, "register", agent.id)
         return agent
 
+    async def import_yaml(self, user: Principal, project_id: int, data: bytes, name: str | None) -> Agent:
+        """Add the agent of a YAML file to the project, under its own name or another."""
+        if self._imports.count(user.user_id) >= MAX_IMPORTS:
+            raise ServerBusy("You already import several agents. Try again in a moment.", retry_after=1)
+        async with self._imports.lock(user.user_id):
+            new = await asyncio.to_thread(parse_agent, data)
+        return await self.create(user, project_id, new if name is None else new.model_copy(update={"name": name}))
+
     async def update(self, user: Principal, project_id: int, agent_id: int, new: AgentChanges) -> Agent:
         """Change an agent."""
-        if "model" in new.model_fields_set:
-            self._services.brain.require_allowed(new.model)
+        self._require_allowed(new.model, new.fallback.model if new.fallback else None)
         agent = await self._services.database.of(user).run(changes.update_agent, project_id, agent_id, new)
         await self._notify_space(user, project_id, "invalidate", agent_id)
         return agent
@@ -45,6 +59,12 @@ class AgentService:
         deleted = await services.database.of(user).run(changes.delete_agent, project_id, agent_id, archive=archive)
         await self._notify_space(user, project_id, "remove", *deleted)
         await asyncio.to_thread(services.workspaces.remove, deleted)
+
+    def _require_allowed(self, *models: str | None) -> None:
+        """Raise ModelNotAllowed if agents may not use one of the models; None is a model that is not set."""
+        for model in models:
+            if model is not None:
+                self._services.brain.require_allowed(model)
 
     async def _notify_space(self, user: Principal, project_id: int, operation: str, *agent_ids: int) -> None:
         """Notify the worker space of a change; if no process runs it, it will read the change from the database."""

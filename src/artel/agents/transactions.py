@@ -1,23 +1,17 @@
 """Operations on the agents of a project; each function is one transaction."""
 
-from collections.abc import Iterable
-
 from sqlalchemy import Connection
 
 from artel.agents.repository import AgentRepository, AgentVersionRepository
 from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges, NewAgent, Page
 from artel.db.tx import Tx
-from artel.errors import LimitReached, ToolNotAvailable
+from artel.errors import LimitReached
 from artel.projects.repository import ProjectRepository
-
-# The starter pack has them already, and agents keep them; nobody can call them until nodes exist.
-FUTURE_TOOLS = frozenset({"web_search", "web_fetch"})
 
 
 def create_agent(tx: Tx, project_id: int, new: NewAgent, max_agents: int) -> Agent:
     """Add an agent to the project."""
-    _refuse_future_tools(new.tools)
     ProjectRepository(tx).lock(project_id)
     repository = AgentRepository(tx)
     if repository.count(project_id) >= max_agents:
@@ -51,8 +45,6 @@ def update_agent(tx: Tx, project_id: int, agent_id: int, changes: AgentChanges) 
     """Change an agent of the project."""
     ProjectRepository(tx).get(project_id)
     repository = AgentRepository(tx)
-    if "tools" in changes.model_fields_set:
-        _refuse_future_tools(set(changes.tools) - set(repository.get(project_id, agent_id).tools))
     if changes.model_fields_set:
         AgentVersionRepository(tx).raise_version(project_id)
         repository.change(project_id, agent_id, changes)
@@ -64,9 +56,3 @@ def delete_agent(tx: Tx, project_id: int, agent_id: int) -> None:
     ProjectRepository(tx).get(project_id)
     AgentVersionRepository(tx).raise_version(project_id)
     AgentRepository(tx).remove(project_id, agent_id)
-
-
-def _refuse_future_tools(tools: Iterable[str]) -> None:
-    refused = sorted(FUTURE_TOOLS.intersection(tools))
-    if refused:
-        raise ToolNotAvailable(f"These tools do not exist yet: {', '.join(refused)}. Leave them out of `tools`.")

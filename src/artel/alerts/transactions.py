@@ -11,6 +11,12 @@ from artel.db.tx import Tx
 from artel.events.project_log import write_project_events
 from artel.projects.repository import ProjectRepository
 
+# Alerts of the registry of nodes, which raises and resolves them itself.
+NODE_LOST = "node_lost"
+TASK_STUCK = "task_stuck"
+NODE_OVER_LIMIT = "node_over_limit"
+NODE_ALERTS = frozenset({NODE_LOST, TASK_STUCK, NODE_OVER_LIMIT})
+
 
 def raise_alert(tx: Tx, alert: Alert, subject: str) -> bool:
     """Raise an alert unless it is already open; return whether it was new."""

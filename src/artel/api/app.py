@@ -9,11 +9,14 @@ from artel import __version__
 from artel.api import (
     admin,
     approvals,
+    attachments,
     auth,
     chat,
     connectors,
     health,
     memory,
+    models,
+    nodes,
     projects,
     spaces,
     tools,
@@ -39,9 +42,11 @@ PUBLIC_AUTH = frozenset({"register", "token", "browser"})
 # Routes are matched in this order: the most used come first.
 ROUTERS = (
     chat.router,
+    attachments.router,
     auth.router,
     projects.router,
     projects.agents_router,
+    projects.templates_router,
     memory.router,
     memory.project_router,
     workspace.router,
@@ -52,6 +57,9 @@ ROUTERS = (
     workflows.router,
     tools.router,
     admin.router,
+    models.router,
+    models.admin_router,
+    nodes.router,
     usage.router,
     health.router,
     ui.router,
@@ -106,7 +114,7 @@ def create_app(container: Container) -> FastAPI:
     app.add_middleware(AuthMiddleware, authenticate=container.login.authenticate, is_public=is_public)
     app.add_middleware(BodyLimitMiddleware, max_bytes=settings.max_body_bytes)
     app.add_middleware(OriginMiddleware, hosts=settings.hosts, check_probes=settings.listens_on_loopback)
-    app.add_middleware(PathMiddleware)
+    app.add_middleware(PathMiddleware, base_path=settings.base_path)
     app.add_middleware(RequestMiddleware, metrics=app.state.metrics)
     return app
 

@@ -93,8 +93,9 @@ async def log_out(signed_in: CurrentLogin, request: Request, response: Response,
     responses=documented(400, 401, 403, 409, 413, 422, 429, 503),
 )
 async def change_password(body: PasswordChange, signed_in: CurrentLogin, request: Request, services: Services) -> None:
-    """Change the password. Ends every other login of the account."""
-    old, new = body.old_password.get_secret_value(), body.new_password.get_secret_value()
+    """Change the password, or choose the first one. Ends every other login of the account."""
+    old = body.old_password.get_secret_value() if body.old_password is not None else None
+    new = body.new_password.get_secret_value()
     await services.login.change_password(signed_in, old, new, _address(request))
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Response, status
 from fastapi.responses import JSONResponse
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, Services, SessionId, TurnId
+from artel.api.dependencies import CurrentUser, Limit, MessageId, Offset, Services, SessionId, TurnId
+from artel.api.download import Download, downloaded
 from artel.api.event_stream import HEARTBEAT_SECONDS, STREAMED, After, EventStream
 from artel.api.problems import documented
 from artel.approvals.timeline import read_timeline
@@ -18,8 +19,11 @@ from artel.contract.chat import (
     Found,
     IdempotencyKey,
     MessageAccepted,
+    MessageChanges,
     MessageResponse,
+    NewFeedback,
     NewMessage,
+    Retry,
     SessionWithMessages,
     TimelineItem,
     TurnState,
@@ -27,7 +31,8 @@ from artel.contract.chat import (
 from artel.contract.http import MAX_ID, NewSession, Page, Session, SessionChanges
 from artel.ids import uuid7
 from artel.sessions import transactions as sessions
-from artel.turns.turn import Mode, Turn
+from artel.sessions.export import Format
+from artel.turns.turn import Mode, Turn, TurnStatus
 
 WAIT_SECONDS = 35.0
 MAX_WAIT_SECONDS = 600.0
@@ -38,10 +43,26 @@ sessions_router = APIRouter(prefix="/my/chat/sessions", tags=["chat"], responses
 
 Role = Annotated[str | None, Query(pattern="^(user|assistant|system)$", description="Only messages of this role.")]
 Last = Annotated[int | None, Query(ge=1, le=100, description="Only the newest N messages.")]
+Before = Annotated[
+    str | None,
+    Query(max_length=64, pattern=r"^[^\x00]*$", description="Only the `limit` items before the one with this id."),
+]
 Words = Annotated[
     str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", examples=["landing page"])
 ]
 InProject = Annotated[int | None, Query(ge=0, le=MAX_ID, description="Only sessions of this project.", examples=[1])]
+Archived = Annotated[bool, Query(description="List archived sessions instead.")]
+_STATUS = "|".join(TurnStatus)
+Statuses = Annotated[
+    str,
+    Query(
+        alias="status",
+        pattern=f"^({_STATUS})(,({_STATUS})){{0,9}}$",
+        description="Statuses, separated by commas.",
+        examples=["queued,running"],
+    ),
+]
+ExportFormat = Annotated[Format, Query(alias="format", description="Format of the file.")]
 Accept = Annotated[str, Header(include_in_schema=False)]
 Prefer = Annotated[str, Header(description="`respond-async`, or `wait=N` (seconds).")]
 Key = Annotated[IdempotencyKey | None, Header()]
@@ -67,7 +88,8 @@ async def send_message(
     """
     _refuse_if_too_many_streams(services, user, accept)
     target = None if body.target_agent is None else str(body.target_agent)
-    turn = await services.chat.send(user, session_id, body.content, target, body.idempotency_key or idempotency_key)
+    key = body.idempotency_key or idempotency_key
+    turn = await services.chat.send(user, session_id, body.content, target, key, attachments=body.attachments)
     return await _respond(services, user, turn, accept, prefer)
 
 
@@ -77,16 +99,36 @@ async def retry(
     turn_id: TurnId,
     user: CurrentUser,
     services: Services,
+    body: Retry | None = None,
     accept: Accept = "",
     prefer: Prefer = "",
     idempotency_key: Key = None,
 ) -> Response:
-    """Send the message of a finished turn again as a new turn, to the same agent or the orchestrator.
+    """Send the message of a finished turn again as a new turn, as it was, in other words, or to another agent.
 
     The response is that of sending a message. Later prompts omit the earlier question and answer.
     """
     _refuse_if_too_many_streams(services, user, accept)
-    turn = await services.chat.retry(user, session_id, turn_id, idempotency_key)
+    turn = await services.chat.retry(user, session_id, turn_id, idempotency_key, body)
+    return await _respond(services, user, turn, accept, prefer)
+
+
+@router.post("/my/chat/{session_id}/turns/{turn_id}/continue", responses=_REPLIES | documented(404, 409, 429, 502, 504))
+async def continue_answer(
+    session_id: SessionId,
+    turn_id: TurnId,
+    user: CurrentUser,
+    services: Services,
+    accept: Accept = "",
+    prefer: Prefer = "",
+    idempotency_key: Key = None,
+) -> Response:
+    """Go on with the answer of a turn that was cut off, in a new turn of the same agent.
+
+    The response is that of sending a message: the rest of the answer, as one new message.
+    """
+    _refuse_if_too_many_streams(services, user, accept)
+    turn = await services.chat.go_on(user, session_id, turn_id, idempotency_key)
     return await _respond(services, user, turn, accept, prefer)
 
 
@@ -124,6 +166,14 @@ async def list_messages(
     return await services.database.read(sessions.list_messages, user, session_id, role, limit, offset, last)
 
 
+@router.post("/my/chat/{session_id}/messages/{message_id}/feedback", responses=documented(400, 404, 409, 413))
+async def rate_answer(
+    session_id: SessionId, message_id: MessageId, body: NewFeedback, user: CurrentUser, services: Services
+) -> ChatMessage:
+    """Rate an answer; the agents that wrote it remember your feedback. A new rating replaces the one before."""
+    return await services.sessions.rate(user, session_id, message_id, body)
+
+
 @router.get("/my/chat/{session_id}/timeline", responses=documented(404))
 async def show_timeline(
     session_id: SessionId,
@@ -132,9 +182,10 @@ async def show_timeline(
     limit: Limit = 50,
     offset: Offset = 0,
     last: Last = None,
+    before: Before = None,
 ) -> Page[TimelineItem]:
     """List what happened in a session, oldest first: messages, tool calls, approvals, plans, file changes, notices."""
-    return await services.database.read(read_timeline, user, session_id, limit, offset, last)
+    return await services.database.read(read_timeline, user, session_id, limit, offset, last, before)
 
 
 @router.get("/my/chat/{session_id}/events", response_class=Response, responses=STREAMED | documented(404, 429))
@@ -144,6 +195,27 @@ async def follow_session(session_id: SessionId, user: CurrentUser, services: Ser
     newest = await services.database.read(sessions.last_event, user, session_id)
     start = newest if after is None else after
     return EventStream(services.hub.follow(user, session_id, start, HEARTBEAT_SECONDS), session_id)
+
+
+@router.get("/my/chat/{session_id}/turns", responses=documented(404))
+async def list_turns(
+    session_id: SessionId,
+    user: CurrentUser,
+    services: Services,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    turn_status: Statuses = "queued,running,waiting",
+) -> Page[TurnState]:
+    """List the turns of a session with some statuses, oldest first; by default those that have not ended."""
+    return await services.chat.list(user, session_id, turn_status.split(","), limit, offset)
+
+
+@router.patch("/my/chat/{session_id}/turns/{turn_id}", responses=documented(400, 404, 409, 413))
+async def change_message(
+    session_id: SessionId, turn_id: TurnId, body: MessageChanges, user: CurrentUser, services: Services
+) -> TurnState:
+    """Change the message of a turn that is queued and has not begun."""
+    return await services.chat.change(user, session_id, turn_id, body.content)
 
 
 @router.get("/my/chat/{session_id}/turns/{turn_id}", responses=documented(404))
@@ -172,16 +244,33 @@ async def create_session(body: NewSession, user: CurrentUser, services: Services
 
 @sessions_router.get("")
 async def list_sessions(
-    user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0, project_id: InProject = None
+    user: CurrentUser,
+    services: Services,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    project_id: InProject = None,
+    archived: Archived = False,
 ) -> Page[Session]:
-    """List your sessions of all projects or one, most recently used first."""
-    return await services.database.read(sessions.list_sessions, user, project_id, limit, offset)
+    """List your sessions of all projects or one, most recently used first, without archived ones."""
+    return await services.database.read(sessions.list_sessions, user, project_id, archived, limit, offset)
 
 
 @sessions_router.get("/{session_id}")
 async def get_session(session_id: SessionId, user: CurrentUser, services: Services) -> SessionWithMessages:
     """Show a session with its latest messages."""
     return await services.database.read(sessions.get_session, user, session_id)
+
+
+@sessions_router.get(
+    "/{session_id}/export", response_class=Response, responses=downloaded("text/markdown", "application/json")
+)
+async def export_session(
+    session_id: SessionId, user: CurrentUser, services: Services, wanted: ExportFormat = "markdown"
+) -> Download:
+    """Download a session: messages, tool calls, approvals, plans with their tasks, file changes and notices."""
+    name, content = await services.export.open(user, session_id, wanted)
+    media_type = "application/json" if wanted == "json" else "text/markdown; charset=utf-8"
+    return Download(name, media_type, content)
 
 
 @sessions_router.post("/{session_id}/fork", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
@@ -192,7 +281,7 @@ async def fork_session(session_id: SessionId, body: Fork, user: CurrentUser, ser
 
 @sessions_router.patch("/{session_id}", responses=documented(400, 413))
 async def update_session(session_id: SessionId, body: SessionChanges, user: CurrentUser, services: Services) -> Session:
-    """Change the title of a session."""
+    """Rename a session, pin or archive it, or set to whom its next message goes by default."""
     return await services.database.of(user).run(sessions.update_session, session_id, body)
 
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, WebSocket
+from fastapi import APIRouter, Path, Query, WebSocket, status
 from pydantic import ValidationError
 from pydantic_core import from_json
 from starlette.websockets import WebSocketDisconnect
 
-from artel.api.dependencies import CurrentUser, ProjectId, Services
+from artel.api.dependencies import CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.problems import documented, problem_of
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection
@@ -24,14 +24,17 @@ from artel.contract.connector import (
     CLOSE_OTHER_CONNECTOR,
     CLOSE_REFUSED,
     CLOSE_TRY_LATER,
+    DIFF_BYTES,
+    MAX_COMPLETED_CHARACTERS,
+    MAX_COMPLETIONS,
     PROTOCOL,
     Hello,
     Welcome,
     answer,
     refusal,
 )
-from artel.contract.http import MAX_ID
-from artel.contract.spaces import ConnectorState
+from artel.contract.http import MAX_ID, Page
+from artel.contract.spaces import ConnectorChange, ConnectorState, FileNames, GrantShown
 from artel.errors import ArtelError, OtherConnector, ProjectNotFound
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -39,6 +42,7 @@ from artel.logs import get_logger
 FRAME_LIMIT = "frame_limit"  # key in the WebSocket's state: a function that sets the maximum bytes of a message
 HELLO_SECONDS = 10.0
 MAX_MESSAGES_PER_SECOND = 500
+GrantId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
 
 log = get_logger(__name__)
 
@@ -50,11 +54,54 @@ router = APIRouter(
 @router.get("")
 async def show_connector(project_id: ProjectId, user: CurrentUser, services: Services) -> ConnectorState:
     """Show whether a connector is online for the project, and how writes are approved."""
-    serving = await services.database.read(find_connector, user, project_id)
-    if serving is None:
-        return ConnectorState(online=False)
-    commands, since = sorted(serving.commands), serving.since.isoformat()
-    return ConnectorState.of(serving, online=True, commands=commands, since=since)
+    return await services.folder_control.show(user, project_id)
+
+
+@router.patch("", responses=documented(400, 409, 413))
+async def change_connector(
+    project_id: ProjectId, body: ConnectorChange, user: CurrentUser, services: Services
+) -> ConnectorState:
+    """Change where writes are approved, or whether the folder is read-only.
+
+    The connector decides: it never allows more than the options that it was started with.
+    """
+    return await services.folder_control.change(user, project_id, body)
+
+
+@router.post("/disconnect", status_code=status.HTTP_204_NO_CONTENT, responses=documented(409))
+async def disconnect(project_id: ProjectId, user: CurrentUser, services: Services) -> None:
+    """Disconnect the folder; run `artel connect` to connect it again."""
+    await services.folder_control.disconnect(user, project_id)
+
+
+@router.get("/grants", responses=documented(409))
+async def list_grants(
+    project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
+) -> Page[GrantShown]:
+    """List what you have allowed agents in the connected folder, for this session or for good."""
+    grants = await services.folder_control.grants(user, project_id)
+    return Page(items=grants[offset : offset + limit], total=len(grants), limit=limit, offset=offset)
+
+
+@router.delete("/grants/{grant_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(409))
+async def revoke_grant(project_id: ProjectId, grant_id: GrantId, user: CurrentUser, services: Services) -> None:
+    """Revoke a grant at once."""
+    await services.folder_control.revoke(user, project_id, grant_id)
+
+
+@router.get("/files", responses=documented(409))
+async def find_files(
+    project_id: ProjectId,
+    user: CurrentUser,
+    services: Services,
+    q: Annotated[
+        str,
+        Query(max_length=MAX_COMPLETED_CHARACTERS, pattern=r"^[^\x00-\x1f\x7f]*$", description="A part of the path."),
+    ] = "",
+    limit: Annotated[int, Query(ge=1, le=MAX_COMPLETIONS, description="Maximum number of items.")] = 20,
+) -> FileNames:
+    """Find files and folders of the connected folder by name, without ignored and secret ones."""
+    return await services.folder_control.file_names(user, project_id, q, limit)
 
 
 @router.websocket("")
@@ -109,7 +156,7 @@ class _ConnectorSocket:
             )
             await self._open(connection, hello_id)
             try:
-                await self._websocket.send_json(answer(hello_id, Welcome()))
+                await self._websocket.send_json(answer(hello_id, Welcome(diff_bytes=DIFF_BYTES)))
                 await self._serve(connection)
             finally:
                 await asyncio.shield(self._connections.close(connection))

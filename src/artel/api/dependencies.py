@@ -55,6 +55,7 @@ SessionId = Annotated[
     str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
 ]
 TurnId = SessionId
+MessageId = SessionId
 LoginId = SessionId
 ArchiveId = SessionId
 OfSession = Annotated[
@@ -62,3 +63,4 @@ OfSession = Annotated[
 ]
 UserId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[2])]
 AgentId = UserId
+ProviderId = UserId

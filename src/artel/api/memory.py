@@ -24,10 +24,12 @@ from artel.contract.memory import (
     KnownMemory,
     Memory,
     MemoryArchive,
+    MemoryChanges,
     MemoryStats,
     MemoryType,
     SearchMemory,
 )
+from artel.errors import ArtelError
 from artel.projects.transactions import get_project
 from artel.vector_index.store import Filter
 
@@ -69,7 +71,7 @@ async def list_memories(
     type: OfType = None,  # noqa: A002
     success: Success = None,
 ) -> Page[Memory]:
-    """List the agent's memories, newest first."""
+    """List the agent's memories, pinned ones first, then newest first."""
     rows, total = await context.page(Filter(type=type, success=success), limit, offset)
     return Page(items=[Memory.of(row) for row in rows], total=total, limit=limit, offset=offset)
 
@@ -119,6 +121,29 @@ async def export_memory(context: Context) -> JsonLines:
 async def show_memory(memory_id: UUID, context: Context) -> Memory:
     """Show one memory of the agent."""
     return Memory.of(await context.get(str(memory_id)))
+
+
+@router.patch("/{memory_id:uuid}", responses=documented(400, 409, 413))
+async def edit_memory(
+    memory_id: UUID, body: MemoryChanges, context: Context, user: CurrentUser, services: Services
+) -> Memory:
+    """Change the content of a memory, or pin it. Searches find the new content at once."""
+    changed = body.model_dump(exclude_unset=True)
+    content: str | None = changed.get("content")
+    stored = await context.get(str(memory_id))
+    more = max(0, len((content or "").encode()) - len(stored.content.encode()))
+    await services.storage.take(user, more)
+    try:
+        return Memory.of(await context.edit(stored.id, content, changed.get("pinned")))
+    except ArtelError:
+        services.storage.give_back(user, more)
+        raise
+
+
+@router.delete("/{memory_id:uuid}", status_code=status.HTTP_204_NO_CONTENT)
+async def forget_memory(memory_id: UUID, context: Context) -> None:
+    """Delete one memory of the agent."""
+    await context.forget(str(memory_id))
 
 
 @project_router.post("/context/search", responses=documented(400, 413))

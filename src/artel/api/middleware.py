@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from collections.abc import Callable
 
 import structlog
 from fastapi import HTTPException
@@ -12,6 +13,7 @@ from starlette.websockets import WebSocket
 
 from artel.api.metrics import HttpMetrics
 from artel.api.problems import problem_of
+from artel.attachments.file_types import MAX_BYTES
 from artel.auth.middleware import SAFE_METHODS
 from artel.errors import ArtelError, HostNotAllowed, OriginRefused, PathTooLong
 from artel.ids import uuid7
@@ -19,12 +21,14 @@ from artel.logs import get_logger
 from artel.text import shorten
 
 BODY_SECONDS = 30
+UPLOAD_SECONDS = 300  # of an attached file
 TRY_LATER = 1013  # standard WebSocket close code
 MAX_REASON = 100  # characters; a close reason may have 123 bytes
 MAX_PATH_BYTES = 4_096
 MAX_LOGGED_CHARACTERS = 300
 MAX_LOGIN_BYTES = 16_384  # stricter, because the client is not authenticated yet
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
+_UPLOAD = re.compile(r"/my/chat/[0-9a-zA-Z-]{1,64}/attachments")
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[^:\[\]/@\s]{1,253})(?::[0-9]{0,5})?")
 _HEADERS = {
@@ -103,17 +107,25 @@ class RequestMiddleware:
 
 
 class PathMiddleware:
-    """Makes `/my/projects/` the same as `/my/projects`, without a redirect."""
+    """Removes the path prefix of a proxy, and makes `/my/projects/` the same as `/my/projects`, without a redirect."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, base_path: str = "") -> None:
         self._app = app
+        self._base_path = base_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        base, path = self._base_path, scope["path"]
+        if base and (path == base or path.startswith(f"{base}/")):
+            _set_path(scope, path.removeprefix(base) or "/", lambda raw: raw.removeprefix(base.encode()) or b"/")
         if len(scope["path"]) > 1 and scope["path"].endswith("/"):
-            scope["path"] = scope["path"][:-1]
-            if scope.get("raw_path"):
-                scope["raw_path"] = scope["raw_path"].removesuffix(b"/")
+            _set_path(scope, scope["path"][:-1], lambda raw: raw.removesuffix(b"/"))
         await self._app(scope, receive, send)
+
+
+def _set_path(scope: Scope, path: str, change_raw: Callable[[bytes], bytes]) -> None:
+    scope["path"] = path
+    if scope.get("raw_path"):
+        scope["raw_path"] = change_raw(scope["raw_path"])
 
 
 class OriginMiddleware:
@@ -155,8 +167,12 @@ class BodyLimitMiddleware:
         if scope["type"] != "http" or not has_body:
             await self._app(scope, receive, send)
             return
-        max_bytes = min(self._max_bytes, MAX_LOGIN_BYTES) if scope["path"].startswith("/auth/") else self._max_bytes
-        deadline = asyncio.get_running_loop().time() + BODY_SECONDS
+        max_bytes, seconds = self._max_bytes, BODY_SECONDS
+        if scope["path"].startswith("/auth/"):
+            max_bytes = min(max_bytes, MAX_LOGIN_BYTES)
+        elif scope["method"] == "POST" and _UPLOAD.fullmatch(scope["path"]):
+            max_bytes, seconds = MAX_BYTES, UPLOAD_SECONDS
+        deadline = asyncio.get_running_loop().time() + seconds
         received, complete = 0, False
 
         async def limited_receive() -> Message:
@@ -167,7 +183,7 @@ class BodyLimitMiddleware:
                 async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, f"The body did not arrive within {BODY_SECONDS} seconds.") from None
+                raise HTTPException(408, f"The body did not arrive within {seconds} seconds.") from None
             received += len(message.get("body", b""))
             complete = not message.get("more_body", False)
             if received > max_bytes:

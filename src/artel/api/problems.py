@@ -14,6 +14,7 @@ from starlette.routing import Match
 from artel.contract.http import FieldError, Problem
 from artel.errors import ArtelError, Kind, ServerBusy
 from artel.logs import get_logger
+from artel.nodes.yaml_mistakes import AgentFileInvalid
 from artel.paths.errors import PathError
 from artel.text import encodable
 
@@ -90,7 +91,18 @@ def problem_of(scope: Any, error: BaseException) -> Response:
         headers["Retry-After"] = str(error.retry_after)
     if error.kind is Kind.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
-    return problem(scope, STATUS[error.kind], error.code, error.detail, headers=headers)
+    return problem(scope, STATUS[error.kind], error.code, error.detail, _mistakes_of(error), headers)
+
+
+def _mistakes_of(error: ArtelError) -> list[FieldError] | None:
+    """Return the mistakes of a file, each with its key and line."""
+    if not isinstance(error, AgentFileInvalid):
+        return None
+    mistakes = error.mistakes[:MAX_FIELD_ERRORS]
+    return [
+        FieldError(field=mistake.key or mistake.file, message=f"line {mistake.line}: {mistake.text}")
+        for mistake in mistakes
+    ]
 
 
 def install_problem_handlers(app: FastAPI) -> None:

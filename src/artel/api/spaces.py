@@ -4,12 +4,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Response, status
+from fastapi import APIRouter, Depends, Query, Response, status
 
 from artel.alerts import transactions as alerts
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.event_stream import HEARTBEAT_SECONDS, STREAMED, After, EventStream
 from artel.api.problems import documented
+from artel.contract.activity import Activity, ActivityRange
 from artel.contract.http import Page
 from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, Alert, SpaceHealth, SpaceState
 from artel.events.project_log import last_project_event
@@ -85,6 +86,17 @@ async def deregister(ask: AskAgent) -> AgentStatusAnswer:
 async def invalidate(ask: AskAgent) -> AgentStatusAnswer:
     """Remove an agent's configuration from the cache; it is reloaded on next use."""
     return AgentStatusAnswer.model_validate(await ask("invalidate"))
+
+
+@router.get("/activity", responses=documented(504))
+async def show_activity(
+    project_id: ProjectId,
+    user: CurrentUser,
+    services: Services,
+    wanted: Annotated[ActivityRange, Query(alias="range", description="How far back.")] = "24h",
+) -> Activity:
+    """Show messages, failures, time to answer, cost and tokens over time, this month's spending, and the agents."""
+    return await services.activity.report(user, project_id, wanted)
 
 
 @router.get("/alerts")

@@ -4,8 +4,9 @@ from fastapi import APIRouter
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, ProjectId, Services
 from artel.api.problems import documented
+from artel.approvals.file_changes import read_changes
 from artel.connector_gateway.undo import undo
-from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, Undone
+from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, TurnChanges, Undone
 from artel.contract.http import Page
 from artel.projects.transactions import project_settings
 from artel.tools.catalogue import shown_tools
@@ -35,6 +36,15 @@ async def list_audit(
     """List the agents' tool calls, including refused ones, newest first."""
     calls, total = await services.database.read(list_calls, user, project_id, limit, offset, session_id)
     items = [AuditedCall.of(call) for call in calls]
+    return Page(items=items, total=total, limit=limit, offset=offset)
+
+
+@router.get("/changes")
+async def list_changes(
+    project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
+) -> Page[TurnChanges]:
+    """List what agents changed in the connected folder, grouped by turn, newest first."""
+    items, total = await services.database.read(read_changes, user, project_id, limit, offset)
     return Page(items=items, total=total, limit=limit, offset=offset)
 
 

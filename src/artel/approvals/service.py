@@ -1,19 +1,24 @@
 """Decisions of the user, made through the API or at the connector."""
 
 import asyncio
+from datetime import UTC, datetime
 from functools import partial
 
+from artel.approvals import states
 from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval
 from artel.auth.principal import Principal
 from artel.brain import prices
-from artel.contract.approvals import ApprovalState, NewDecision
+from artel.connector_gateway.folder_calls import FolderCalls
+from artel.contract.approvals import ApprovalChanges, ApprovalState, NewDecision, PlanPrice
 from artel.contract.connector import Decided
 from artel.contract.http import Page
 from artel.errors import ArtelError, PlanNotPossible
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.plans.commands import ask_plan_again, decide_plan
+from artel.plans.commands import ask_plan_again, decide_plan, price_changed
+from artel.plans.node_agents import usable_nodes
+from artel.projects.transactions import project_settings
 from artel.spaces.services import SpaceServices
 
 MAX_PENDING_DECISIONS = 100
@@ -28,21 +33,51 @@ log = get_logger(__name__)
 class ApprovalService:
     """Lists approvals, takes decisions and resumes the runs that wait for them."""
 
-    def __init__(self, services: SpaceServices, planner_model: str) -> None:
+    def __init__(self, services: SpaceServices) -> None:
         self._services = services
         self._database = services.database
-        self._planner_model = planner_model
+        self._folder_calls = FolderCalls(services.database, services.relay)
         self._storing: set[asyncio.Task[None]] = set()
 
     async def list(
         self, user: Principal, status: str | None, session_id: str | None, limit: int, offset: int
     ) -> Page[ApprovalState]:
         """Return a page of approvals, newest first."""
-        found, total = await self._database.read(approvals.list_approvals, user, status, session_id, limit, offset)
-        return Page(items=[_state(approval) for approval in found], total=total, limit=limit, offset=offset)
+        items, total = await self._database.read(states.page_of_states, user, status, session_id, limit, offset)
+        return Page(items=items, total=total, limit=limit, offset=offset)
 
     async def show(self, user: Principal, approval_id: str) -> ApprovalState:
-        return _state(await self._database.read(approvals.get_approval, user, approval_id))
+        return await self._database.read(states.approval_state, user, approval_id)
+
+    async def extend(self, user: Principal, approval_id: str, seconds: int) -> ApprovalState:
+        """Give the user more time to decide, also at the connector if that asks too."""
+        approval = await self._database.read(approvals.get_approval, user, approval_id)
+        now = datetime.now(UTC)
+        approvals.require_pending(approval, now)
+        if approval.ask_id is not None:
+            left = (approvals.extended_until(approval, seconds, now) - now).total_seconds()
+            await self._extend_at_connector(user, approval, left)
+        return await self._state(user, await self._database.of(user).run(approvals.extend, approval_id, seconds))
+
+    async def _extend_at_connector(self, user: Principal, approval: Approval, seconds: float) -> None:
+        """Extend the connector's own question; raise if only that takes the answer, and it can't be extended."""
+        params = {"ask_id": approval.ask_id, "seconds": seconds}
+        try:
+            await self._folder_calls.call(user, approval.project_id, "workspace/extend", params)
+        except ArtelError as failure:
+            if approval.tool_details.where == "terminal":
+                raise
+            log.info("question_not_extended", approval_id=approval.id, reason=failure.detail)
+
+    async def price(self, user: Principal, approval_id: str, changes: ApprovalChanges) -> PlanPrice:
+        """Return a plan with the user's changes and its price, without storing anything."""
+        approval = await self._database.read(approvals.get_approval, user, approval_id)
+        await prices.load()
+        settings = await self._database.read(project_settings, user, approval.project_id)
+        nodes = await usable_nodes(self._services, settings.nodes_allowed)
+        most = self._services.settings.max_context_tokens
+        price = partial(price_changed, nodes=nodes, is_demo=self._services.is_demo, max_context_tokens=most)
+        return await self._database.read(price, user, approval_id, changes.tasks, self._services.planner_model)
 
     async def confirm(self, user: Principal, approval_id: str, new: NewDecision) -> ApprovalState:
         """Store the user's decision, resume the run, and stop the connector's own question."""
@@ -61,7 +96,7 @@ class ApprovalService:
         if ask_id := decided.ask_id:
             decision = Decided(ask_id=ask_id, decision=new.decision, feedback=new.feedback)
             await self._services.relay.notify_answered(user, decided.project_id, decision)
-        return _state(decided)
+        return await self._state(user, decided)
 
     async def ask_again(self, user: Principal, approval_id: str) -> ApprovalState:
         """Reopen an expired approval."""
@@ -70,9 +105,12 @@ class ApprovalService:
             approval = await self._database.of(user).run(approvals.ask_again, approval_id, uuid7(), uuid7())
         else:
             await prices.load()
-            again = partial(ask_plan_again, is_demo=self._services.is_demo)
-            approval = await self._database.of(user).run(again, approval_id, uuid7(), self._planner_model)
-        return _state(approval)
+            settings = await self._database.read(project_settings, user, expired.project_id)
+            nodes = await usable_nodes(self._services, settings.nodes_allowed)
+            most = self._services.settings.max_context_tokens
+            again = partial(ask_plan_again, nodes=nodes, is_demo=self._services.is_demo, max_context_tokens=most)
+            approval = await self._database.of(user).run(again, approval_id, uuid7(), self._services.planner_model)
+        return await self._state(user, approval)
 
     def decided_at_connector(self, user: Principal, project_id: int, decided: Decided) -> None:
         """Store a decision that the user made at the connector, in the background."""
@@ -91,6 +129,5 @@ class ApprovalService:
         except ArtelError as failure:  # already decided elsewhere, or no run waits for it
             log.info("decision_not_taken", project_id=project_id, reason=failure.detail)
 
-
-def _state(approval: Approval) -> ApprovalState:
-    return ApprovalState.of(approval, details=approval.details.shown())
+    async def _state(self, user: Principal, approval: Approval) -> ApprovalState:
+        return (await self._database.read(states.approval_states, user, [approval]))[0]

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, Subquery, and_, func, not_, or_
 
 from artel.agents.repository import AgentRepository
 from artel.approvals.approval import Approval, ApprovalStatus
@@ -12,6 +13,7 @@ from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars
 from artel.contract.chat import (
+    ChatMessage,
     FileOutcome,
     TimelineApproval,
     TimelineFileChange,
@@ -21,11 +23,12 @@ from artel.contract.chat import (
     TimelineToolCall,
 )
 from artel.contract.http import Page
+from artel.errors import TimelineItemNotFound
 from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
 from artel.plans.repository import TaskRepository, WorkflowRepository
+from artel.sessions.answers import shown_messages
 from artel.sessions.message_repository import MessageRepository, StoredMessage
-from artel.sessions.repository import SessionRepository
-from artel.sessions.transactions import shown
+from artel.sessions.repository import SessionRepository, StoredSession
 from artel.text import shorten
 from artel.turns.tool_calls import UNDO, ToolCallRepository, ToolCallRow
 
@@ -35,7 +38,7 @@ DIFF_CHARACTERS = 20_000
 MAX_VALUES = 30
 MAX_FILES = 100
 NAMED_FILES = 5
-_ACTIONS = {"tool_write_file": "write", "tool_edit_file": "edit", "tool_delete_file": "delete"}
+CHANGING_TOOLS = {"tool_write_file": "write", "tool_edit_file": "edit", "tool_delete_file": "delete"}
 # What an agent does with a tool, and what it did.
 _VERBS = {
     "tool_read_file": ("read", "read"),
@@ -69,45 +72,114 @@ _DONE = {
 # The order of what happened at the same moment.
 _MESSAGE, _PLAN, _APPROVAL, _CALL = range(4)
 
+TimelineKey = tuple[datetime, int, str]  # time, rank, id: what the items are ordered by
+
 
 def read_timeline(
-    connection: Connection, principal: Principal, session_id: str, limit: int, offset: int, last: int | None
+    connection: Connection,
+    principal: Principal,
+    session_id: str,
+    limit: int,
+    offset: int,
+    last: int | None = None,
+    before: str | None = None,
 ) -> Page[TimelineItem]:
-    """Return a page of what happened in a session, oldest first; with `last` the newest so many."""
+    """Return a page of what happened in a session, oldest first.
+
+    With `last` the newest so many; with `before` those that come directly before the item with this id.
+    """
     session = SessionRepository(connection, principal).get(session_id)
+    keys, total = _all_keys(connection, principal, session_id)
+    if before is not None:
+        earlier = _count_before(connection, keys, before)
+        offset = max(0, earlier - limit)
+        limit = min(limit, earlier)
+    elif last is not None:
+        limit, offset = last, max(0, total - last)
+    order = (
+        connection.execute(keys.select().order_by(*_ordered(keys)).limit(limit).offset(offset)).all() if limit else []
+    )
+    items = _items(connection, principal, session, [(row.rank, row.id) for row in order])
+    return Page(items=items, total=total, limit=limit, offset=offset)
+
+
+def timeline_after(
+    connection: Connection,
+    principal: Principal,
+    session_id: str,
+    after: TimelineKey | None,
+    until: datetime,
+    limit: int,
+) -> tuple[list[TimelineItem], TimelineKey | None]:
+    """Return the next items of the timeline up to a time, and the key of the last one; None if there are no more."""
+    session = SessionRepository(connection, principal).get(session_id)
+    keys, _ = _all_keys(connection, principal, session_id)
+    wanted = [keys.c.at <= until] if after is None else [keys.c.at <= until, _is_after(keys, after)]
+    rows = connection.execute(keys.select().where(*wanted).order_by(*_ordered(keys)).limit(limit)).all()
+    items = _items(connection, principal, session, [(row.rank, row.id) for row in rows])
+    return items, (rows[-1].at, rows[-1].rank, rows[-1].id) if len(rows) == limit else None
+
+
+def _all_keys(connection: Connection, principal: Principal, session_id: str) -> tuple[Subquery, int]:
+    """Return the keys of everything in the timeline, and their number."""
+    approvals = ApprovalRepository(connection, principal)
+    found = [
+        MessageRepository(connection, principal).of_timeline(session_id, _MESSAGE),
+        WorkflowRepository(connection, principal).of_timeline(session_id, _PLAN),
+        approvals.of_timeline(session_id, _APPROVAL),
+        ToolCallRepository(connection, principal).of_timeline(session_id, _CALL, approvals.refused_ids(session_id)),
+    ]
+    (first, _), *others = found
+    return first.union_all(*(keys for keys, _ in others)).subquery(), sum(count for _, count in found)
+
+
+def _count_before(connection: Connection, keys: Subquery, item_id: str) -> int:
+    """Return the number of items before one; raise TimelineItemNotFound."""
+    row = connection.execute(keys.select().where(keys.c.id == item_id).limit(1)).one_or_none()
+    if row is None:
+        raise TimelineItemNotFound("The session has no such item. Read the newest ones with `last`.")
+    is_after = _is_after(keys, (row.at, row.rank, row.id))
+    earlier = keys.select().where(not_(is_after), keys.c.id != item_id)
+    counted = earlier.with_only_columns(func.count(), maintain_column_froms=True)
+    return int(connection.execute(counted).scalar_one())
+
+
+def _is_after(keys: Subquery, key: TimelineKey) -> ColumnElement[bool]:
+    at, rank, item_id = key
+    same_rank = and_(keys.c.rank == rank, keys.c.id > item_id)
+    return or_(keys.c.at > at, and_(keys.c.at == at, or_(keys.c.rank > rank, same_rank)))
+
+
+def _ordered(keys: Subquery) -> tuple[ColumnElement[Any], ...]:
+    return keys.c.at, keys.c.rank, keys.c.id
+
+
+def _items(
+    connection: Connection, principal: Principal, session: StoredSession, order: Sequence[tuple[int, str]]
+) -> list[TimelineItem]:
+    """Return the items with these ranks and ids, in this order."""
     messages, plans = MessageRepository(connection, principal), WorkflowRepository(connection, principal)
     approvals, calls = ApprovalRepository(connection, principal), ToolCallRepository(connection, principal)
-    found = [
-        messages.of_timeline(session_id, _MESSAGE),
-        plans.of_timeline(session_id, _PLAN),
-        approvals.of_timeline(session_id, _APPROVAL),
-        calls.of_timeline(session_id, _CALL, approvals.refused_ids(session_id)),
-    ]
-    total = sum(count for _, count in found)
-    if last is not None:
-        limit, offset = last, max(0, total - last)
-    (first, _), *others = found
-    keys = first.union_all(*(select for select, _ in others)).order_by("at", "rank", "id")
-    order = [(row.rank, row.id) for row in connection.execute(keys.limit(limit).offset(offset))]
     ids = {rank: [key for of, key in order if of == rank] for rank in (_MESSAGE, _PLAN, _APPROVAL, _CALL)}
     names = AgentRepository(connection, principal).by_id(session.project_id) if ids[_APPROVAL] else {}
     tasks = TaskRepository(connection, principal).of(*ids[_PLAN]) if ids[_PLAN] else []
+    stored = messages.by_ids(session.id, ids[_MESSAGE])
+    shown = shown_messages(connection, principal, stored)
     items: dict[int, dict[str, TimelineItem]] = {
-        _MESSAGE: {message.id: _message(message) for message in messages.by_ids(session_id, ids[_MESSAGE])},
+        _MESSAGE: {message.id: _message(message, as_shown) for message, as_shown in zip(stored, shown, strict=True)},
         _PLAN: {plan.id: _plan(plan, tasks) for plan in plans.by_ids(ids[_PLAN])},
         _APPROVAL: {approval.id: _approval(approval, names) for approval in approvals.by_ids(ids[_APPROVAL])},
-        _CALL: _calls(session_id, calls.by_ids(ids[_CALL]), approvals, calls),
+        _CALL: _calls(session.id, calls.by_ids(ids[_CALL]), approvals, calls),
     }
-    page = [items[rank][key] for rank, key in order if key in items[rank]]
-    return Page(items=page, total=total, limit=limit, offset=offset)
+    return [items[rank][key] for rank, key in order if key in items[rank]]
 
 
-def _message(message: StoredMessage) -> TimelineItem:
+def _message(message: StoredMessage, shown: ChatMessage) -> TimelineItem:
     common = {"id": message.id, "at": message.created_at, "turn_id": message.turn_id}
     text = shorten(message.content, TEXT_CHARACTERS)
     if message.role == "system":
         return TimelineItem(**common, kind="notice", text=text, notice=TimelineNotice(code=message.error_code))
-    return TimelineItem(**common, kind="message", text=text, message=shown(message))
+    return TimelineItem(**common, kind="message", text=text, message=shown)
 
 
 def _plan(plan: Workflow, tasks: Sequence[WorkflowTask]) -> TimelineItem:
@@ -153,7 +225,7 @@ def _calls(
 ) -> dict[str, TimelineItem]:
     approved = approvals.by_ids([call.approval_id for call in found if call.approval_id is not None])
     diffs = {approval.id: approval.tool_details.diff for approval in approved}
-    changes = [call for call in found if call.tool in _ACTIONS and call.status == "done"]
+    changes = [call for call in found if call.tool in CHANGING_TOOLS and call.status == "done"]
     paths = {path for call in changes if isinstance(path := call.arguments.get("path"), str)}
     turn_ids = {call.turn_id for call in changes if call.turn_id is not None}
     undone = [(undo, _files(undo)) for undo in calls.undone(session_id, turn_ids, paths)]
@@ -164,14 +236,13 @@ def _call(
     call: ToolCallRow, diff: str | None, undone: Sequence[tuple[ToolCallRow, Sequence[FileOutcome]]]
 ) -> TimelineItem:
     common = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
-    action = UNDO if call.tool == UNDO else _ACTIONS.get(call.tool)
+    action = UNDO if call.tool == UNDO else CHANGING_TOOLS.get(call.tool)
     if action is None or (action != UNDO and call.status != "done"):
         error = call.error and shorten(call.error, VALUE_CHARACTERS)
         payload = TimelineToolCall.of(call, arguments=_shortened(call.arguments), error=error)
         return TimelineItem(**common, kind="tool_call", text=_call_text(call), tool_call=payload)
     path, files = call.arguments.get("path"), _files(call)
-    lines = None if diff is None else [line for line in diff.splitlines() if not line.startswith(("+++", "---"))]
-    added, removed = (None if lines is None else sum(line.startswith(sign) for line in lines) for sign in "+-")
+    added, removed = count_lines(diff)
     change = TimelineFileChange.of(
         call,
         action=action,
@@ -183,6 +254,14 @@ def _call(
     )
     text = _undo_text(call, files) if action == UNDO else _call_text(call)
     return TimelineItem(**common, kind="file_change", text=text, file_change=change)
+
+
+def count_lines(diff: str | None) -> tuple[int | None, int | None]:
+    """Return how many lines a diff adds and removes; None if there is no diff."""
+    if diff is None:
+        return None, None
+    lines = [line for line in diff.splitlines() if not line.startswith(("+++", "---"))]
+    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
 
 
 def _call_text(call: ToolCallRow) -> str:

@@ -10,10 +10,12 @@ from artel import kill_points
 from artel.agent_memory import changes
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository, stop_asking
+from artel.attachments.repository import AttachmentContentRepository, AttachmentRepository
 from artel.auth.principal import Principal
 from artel.budgets.repository import BudgetRepository, settle_project, settle_turn
 from artel.contract.events import (
     AgentStatusChanged,
+    ApprovalExtended,
     ApprovalResolved,
     ApprovalTimeout,
     ApprovalTimeoutWarning,
@@ -32,6 +34,7 @@ from artel.turns.transactions import TurnOver, add_turn
 from artel.turns.turn import Mode, Turn, TurnStatus
 
 WARN_SECONDS = 60
+MAX_EXTENDED_SECONDS = 86_400  # from now
 
 
 def park_turn(
@@ -49,6 +52,7 @@ def park_turn(
         raise TurnOver
     approvals.add(approval)
     log.write(turn.id, *happened)
+    log.note_state()
     tx.after_commit(TurnParked(turn.id))
 
 
@@ -60,8 +64,7 @@ def decide(
     now = datetime.now(UTC)
     log = SessionLog(tx, approvals.get(approval_id).session_id, 1)
     approval = approvals.get(approval_id)  # nobody changes it while the session is locked
-    if approval.status is not ApprovalStatus.PENDING or approval.expires_at <= now:
-        raise ApprovalDecided(_why_not(approval))
+    require_pending(approval, now)
     if decision == "approve" and approval.tool_details.where == "terminal" and not at_connector:
         raise ApprovalDecided("Writes are asked for in the terminal where the folder is connected: answer there.")
     status = ApprovalStatus.APPROVED if decision == "approve" else ApprovalStatus.REJECTED
@@ -75,6 +78,7 @@ def decide(
     values = {"feedback": feedback, "holds": holds, "decided_at": now, "expires_at": now}
     approvals.move(approval_id, [ApprovalStatus.PENDING], status, **values)
     log.write(approval.turn_id, ApprovalResolved(approval_id=approval_id, decision=decision, feedback=feedback))
+    log.note_state()
     tx.after_commit(WorkWaiting(approval.project_id))
     return replace(approval, status=status, feedback=feedback, holds=holds, decided_at=now, expires_at=now)
 
@@ -85,42 +89,78 @@ def decide_asked(tx: Tx, project_id: int, ask_id: str, decision: str, feedback: 
     return decide(tx, approval.id, decision, feedback, "once", at_connector=True)
 
 
-def expire(tx: Tx, approval_id: str) -> Approval:
-    """Queue a run that nobody decided about in time; raise if somebody has."""
-    approval, log = _change_pending(tx, approval_id, ApprovalStatus.EXPIRED, decided_at=datetime.now(UTC))
+def extend(tx: Tx, approval_id: str, seconds: int) -> Approval:
+    """Give the user more time to decide, at most a day from now; raise if it was decided or has expired."""
+    now = datetime.now(UTC)
+    approval = ApprovalRepository(tx).get(approval_id)
+    log = SessionLog(tx, approval.session_id, 1)
+    approval = ApprovalRepository(tx).get(approval_id)  # nobody changes it while the session is locked
+    require_pending(approval, now)
+    until = extended_until(approval, seconds, now)
+    pending = ApprovalStatus.PENDING
+    ApprovalRepository(tx).move(approval_id, [pending], pending, expires_at=until, warned_at=None)
+    log.write(approval.turn_id, ApprovalExtended(approval_id=approval_id, expires_at=until))
+    return replace(approval, expires_at=until, warned_at=None)
+
+
+def extended_until(approval: Approval, seconds: int, now: datetime) -> datetime:
+    """Return when an approval expires if it is extended; never earlier than it would anyway."""
+    later = min(approval.expires_at + timedelta(seconds=seconds), now + timedelta(seconds=MAX_EXTENDED_SECONDS))
+    return max(approval.expires_at, later)
+
+
+def require_pending(approval: Approval, now: datetime) -> None:
+    """Raise ApprovalDecided unless the user can still decide."""
+    if approval.status is not ApprovalStatus.PENDING or approval.expires_at <= now:
+        raise ApprovalDecided(_why_not(approval))
+
+
+def expire(tx: Tx, approval_id: str, expires_at: datetime) -> Approval:
+    """Queue a run that nobody decided about in time; raise if somebody has, or has extended it since `expires_at`."""
+    now = datetime.now(UTC)
+    approval, log = _change_pending(tx, approval_id, expires_at, ApprovalStatus.EXPIRED, decided_at=now)
     TurnRepository(tx).unpark(approval.session_id, approval.turn_id)
     log.write(approval.turn_id, ApprovalTimeout(approval_id=approval_id))
+    log.note_state()
     stop_asking(tx, [approval])
     return approval
 
 
-def warn(tx: Tx, approval_id: str) -> Approval:
-    """Write the event that an approval expires soon."""
+def warn(tx: Tx, approval_id: str, expires_at: datetime) -> Approval:
+    """Write the event that an approval expires soon; raise if it was decided, or extended since `expires_at`."""
     now = datetime.now(UTC)
-    approval, log = _change_pending(tx, approval_id, ApprovalStatus.PENDING, warned_at=now)
+    approval, log = _change_pending(tx, approval_id, expires_at, ApprovalStatus.PENDING, warned_at=now)
     left = max(0, round((approval.expires_at - now).total_seconds()))
     log.write(approval.turn_id, ApprovalTimeoutWarning(approval_id=approval_id, seconds_left=left))
     return approval
 
 
 def _change_pending(
-    tx: Tx, approval_id: str, status: ApprovalStatus, **values: datetime
+    tx: Tx, approval_id: str, expires_at: datetime, status: ApprovalStatus, **values: datetime
 ) -> tuple[Approval, SessionLog]:
-    """Change a pending approval under the lock of its session; return how it was before, and the session's log."""
-    approval = ApprovalRepository(tx).get(approval_id)
-    log = SessionLog(tx, approval.session_id, 1)
-    if not ApprovalRepository(tx).move(approval_id, [ApprovalStatus.PENDING], status, **values):
-        raise ApprovalDecided(_why_not(approval))
+    """Change a pending approval under the lock of its session; return how it was before, and the session's log.
+
+    The caller has read `expires_at` without the lock: raise ApprovalDecided if the user has extended it since.
+    """
+    rows = ApprovalRepository(tx)
+    log = SessionLog(tx, rows.get(approval_id).session_id, 1)
+    approval = rows.get(approval_id)  # nobody changes it while the session is locked
+    is_extended = approval.expires_at > expires_at
+    if is_extended or not rows.move(approval_id, [ApprovalStatus.PENDING], status, **values):
+        raise ApprovalDecided("It was extended." if is_extended else _why_not(approval))
     return approval, log
 
 
 def ask_again(tx: Tx, approval_id: str, new_id: str, turn_id: str) -> Approval:
     """Ask again about a tool call that nobody decided about in time.
 
-    The run continued without it, so the call gets a turn of its own: once approved it is made, without a model.
+    The run continued without it, so the call gets a turn of its own: once approved it is made, without a model. Only
+    a node makes calls of its own tools, as part of its task.
     """
     approvals = ApprovalRepository(tx)
     expired = approvals.get(approval_id)
+    if node := expired.tool_details.node:
+        raise ApprovalDecided(f"The task of {node} went on without {expired.tool}. Send your message again.")
     log = SessionLog(tx, expired.session_id, 1)
     now = datetime.now(UTC)
     if not approvals.move(approval_id, [ApprovalStatus.EXPIRED], ApprovalStatus.WITHDRAWN):
@@ -143,6 +183,7 @@ def ask_again(tx: Tx, approval_id: str, new_id: str, turn_id: str) -> Approval:
     add_turn(tx, turn, expired.arguments_hash)
     approvals.add(again)
     log.write(turn_id, tool_request(again, turn_id))
+    log.note_state()
     return again
 
 
@@ -165,7 +206,9 @@ def delete_session(tx: Tx, session_id: str) -> None:
 
     What its calls have spent of the project's month stays spent; the budgets of its plans are deleted with them.
     """
-    project_id = SessionLog(tx, session_id).project_id
+    log = SessionLog(tx, session_id)
+    project_id = log.project_id
+    log.note_state()
     turns = TurnRepository(tx)
     running = turns.next(session_id)
     if running is not None:
@@ -174,7 +217,9 @@ def delete_session(tx: Tx, session_id: str) -> None:
     plans = WorkflowRepository(tx).of_session(session_id)
     BudgetRepository(tx).remove_of_plans(project_id, plans)
     stop_asking(tx, ApprovalRepository(tx).of_session(session_id))
+    contents = set(AttachmentRepository(tx).content_ids(session_id).values())
     SessionRepository(tx).remove(session_id)
+    AttachmentContentRepository(tx).remove_unused(contents)  # a fork may have the same files
 
 
 def delete_project(tx: Tx, project_id: int) -> list[int]:

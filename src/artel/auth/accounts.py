@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from artel.auth.audit_log import Action, OtherActor, record
 from artel.auth.principal import Principal
 from artel.db.prepared import Statement
 from artel.db.tables import installation, login_codes, logins, projects, users
@@ -19,6 +20,9 @@ LOCAL_EMAIL = "local@localhost"
 # Issuer of the account that is used only from the server's own command line. Nobody can register with it,
 # and settings refuse it as the name of an external issuer.
 LOCAL_ISSUER = f"{RESERVED_ISSUER}local"
+
+
+PasswordState = Literal["set", "missing", "external"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,14 @@ class Account:
     # Set by an administrator: None is the server's default, -1 is no limit.
     monthly_micros: int | None = None
     storage_bytes: int | None = None
+    is_local: bool = True  # False: it signs in with a link on this machine, or through its identity provider
+
+    @property
+    def password_state(self) -> PasswordState:
+        """Whether the account has a password, or may choose one."""
+        if self.password_hash is not None:
+            return "set"
+        return "missing" if self.is_local else "external"
 
     @property
     def name(self) -> str:
@@ -51,17 +63,23 @@ def normal_email(email: str) -> str:
     return email.strip().lower()
 
 
-def create_account(connection: Connection, email: str, password_hash: str | None) -> Account:
-    """Create a local account; raise EmailTaken if the address is in use."""
+def create_account(
+    connection: Connection,
+    email: str,
+    password_hash: str | None,
+    by: Principal | OtherActor | None = None,
+    detail: str = "",
+) -> Account:
+    """Create a local account; raise EmailTaken if the address is in use. `by` None: the user registers."""
     try:
-        return _create(connection, email=normal_email(email), password_hash=password_hash)
+        return _create(connection, by, detail, email=normal_email(email), password_hash=password_hash)
     except IntegrityError:
         raise EmailTaken("An account with this address already exists. Log in, or use another address.") from None
 
 
 def create_external_account(connection: Connection, issuer: str, subject: str, email: str | None) -> Account:
     """Create the account of an external subject; raise IntegrityError if it exists."""
-    return _create(connection, issuer=issuer, subject=subject, email=email)
+    return _create(connection, None, f"of {issuer}", issuer=issuer, subject=subject, email=email)
 
 
 _ACTIVE = select(users).where(users.c.deleted_at.is_(None))
@@ -101,19 +119,28 @@ def lock_account(connection: Connection, user_id: int) -> Account | None:
     return account_of_row(row) if row else None
 
 
-def set_password_hash(tx: Tx, password_hash: str, *, end_tokens: bool = False) -> None:
-    """Replace the user's password hash; with `end_tokens` also refuse older tokens that belong to no login."""
+def set_password_hash(tx: Tx, password_hash: str | None, *, end_tokens: bool = False) -> None:
+    """Replace the user's password hash (None: no password).
+
+    With `end_tokens` also refuse older tokens that belong to no login.
+    """
     changed = update(users).where(users.c.id == tx.principal.user_id).values(password_hash=password_hash)
     tx.connection.execute(changed.values(tokens_since=datetime.now(UTC)) if end_tokens else changed)
 
 
-def set_limits(tx: Tx, values: Mapping[str, int | None]) -> Account:
+def set_limits(tx: Tx, values: Mapping[str, int | None], by: Principal | OtherActor) -> Account:
     """Set the user's limits (`monthly_micros`, `storage_bytes`) and return the account."""
     user_id = tx.principal.user_id
     if values:
         active = users.c.id == user_id, users.c.deleted_at.is_(None)
-        tx.connection.execute(update(users).where(*active).values(**values))
+        if tx.connection.execute(update(users).where(*active).values(**values)).rowcount:
+            limits = ", ".join(f"{name}={_limit_text(value)}" for name, value in sorted(values.items()))
+            record(tx.connection, Action.LIMITS_CHANGED, by, target_user_id=user_id, detail=limits)
     return find_account(tx.connection, str(user_id))
+
+
+def _limit_text(value: int | None) -> str:
+    return "default" if value is None else "none" if value < 0 else str(value)
 
 
 def count_accounts(connection: Connection) -> int:
@@ -130,9 +157,10 @@ def find_account(connection: Connection, email_or_id: str) -> Account:
     return found
 
 
-def delete_account(connection: Connection, email_or_id: str) -> None:
+def delete_account(connection: Connection, email_or_id: str, by: Principal | OtherActor) -> None:
     """Delete an account with all its data; only its id stays, so that it is never reused."""
     user_id = find_account(connection, email_or_id).user_id
+    record(connection, Action.ACCOUNT_DELETED, by, target_user_id=user_id)
     # Lock order: the account first, because transactions that add something to an account lock its row.
     connection.execute(
         update(users).where(users.c.id == user_id).values(deleted_at=datetime.now(UTC), email=None, password_hash=None)
@@ -156,7 +184,7 @@ def has_accounts(connection: Connection) -> bool:
     return connection.execute(select(installation.c.first_user_id)).scalar_one() is not None
 
 
-def _create(connection: Connection, **values: Any) -> Account:
+def _create(connection: Connection, by: Principal | OtherActor | None, detail: str, **values: Any) -> Account:
     row = connection.execute(
         insert(users).values(created_at=datetime.now(UTC), is_admin=False, **values).returning(*users.c)
     ).one()
@@ -167,7 +195,9 @@ def _create(connection: Connection, **values: Any) -> Account:
         row = connection.execute(
             update(users).where(users.c.id == row.id).values(is_admin=True).returning(*users.c)
         ).one()
-    return account_of_row(row)
+    account = account_of_row(row)
+    record(connection, Action.ACCOUNT_CREATED, by or account.principal, target_user_id=account.user_id, detail=detail)
+    return account
 
 
 def account_of_row(row: Row[Any]) -> Account:
@@ -181,4 +211,5 @@ def account_of_row(row: Row[Any]) -> Account:
         row.tokens_since,
         row.monthly_micros,
         row.storage_bytes,
+        row.issuer is None,
     )

@@ -8,6 +8,7 @@ from sqlalchemy.exc import IntegrityError
 
 from artel.auth import accounts, logins, throttle
 from artel.auth.accounts import Account
+from artel.auth.audit_log import Action, record
 from artel.auth.logins import PASSWORD, Device, Proof
 from artel.auth.passwords import Passwords, needs_rehash
 from artel.auth.principal import Principal
@@ -62,8 +63,8 @@ class Login:
     def __init__(
         self, database: Database, passwords: Passwords, tokens: Tokens, registration_open: bool | None = None
     ) -> None:
-        """Create the service; `registration_open` None lets only the first user register."""
-        self._registration_open = registration_open
+        """Create the service; `registration_open` None lets only the first user register. It may change later."""
+        self.registration_open = registration_open
         self._database = database
         self._passwords = passwords
         self._tokens = tokens
@@ -71,19 +72,19 @@ class Login:
 
     async def is_registration_open(self) -> bool:
         """Return whether a new user can register."""
-        is_open = self._registration_open
+        is_open = self.registration_open
         return not await self._database.read(accounts.has_accounts) if is_open is None else is_open
 
     async def register(self, email: str, password: str, address: str, device: Device) -> SignedIn:
         """Create an account, or raise RegistrationClosed."""
-        if self._registration_open is False:
+        if self.registration_open is False:
             raise RegistrationClosed(REGISTRATION_CLOSED)
-        first_only = self._registration_open is None
+        first_only = self.registration_open is None
         counter = throttle.registrations_from(address)
         async with self._passwords.registration_slots.take():
             await self._database.read(_refuse_to_register, counter, first_only)
             password_hash = await self._passwords.hash(password)
-            account = await self._database.run(_register, email, password_hash, counter, first_only)
+            account = await self._database.run(_register, email, password_hash, counter, first_only, address)
         log.info("account_created", user_id=account.user_id, is_admin=account.is_admin)
         return await self.begin(account, device)
 
@@ -98,7 +99,7 @@ class Login:
             password_hash = account.password_hash if account else None
             matches = await self._passwords.verify(password_hash, password)
             if not matches or account is None or password_hash is None:
-                await self._database.run(throttle.count, counters.all)
+                await self._database.run(_note_failure, counters, account, address)
                 log.info("login_failed", address=address)
                 raise CredentialsWrong(WRONG_CREDENTIALS)
             new_hash = await self._passwords.hash(password) if needs_rehash(password_hash) else None
@@ -134,7 +135,9 @@ class Login:
 
     async def exchange_code(self, code: str, device: Device, replaced: Account | None) -> SignedIn:
         """Create a login from a one-time code; raise OtherAccount if `replaced` is another account."""
-        account, login_id, expires_at = await self._database.run(logins.sign_in_by_code, code, device, replaced)
+        account, login_id, expires_at = await self._database.run(
+            logins.sign_in_by_code, code, device, replaced, self._expiry()
+        )
         return SignedIn(account, login_id, expires_at)
 
     async def exchange_token(self, token: str, device: Device, replaced: Account | None) -> SignedIn:
@@ -143,21 +146,37 @@ class Login:
         logins.refuse_to_replace(replaced, signed_in.account)
         return await self.begin(signed_in.account, device, signed_in.proof, signed_in.expires_at)
 
-    async def change_password(self, signed_in: SignedIn, old: str, new: str, address: str) -> None:
-        """Replace the password and revoke every other login and every older token."""
-        email = signed_in.account.email
-        if signed_in.account.password_hash is None or email is None:
+    async def change_password(self, signed_in: SignedIn, old: str | None, new: str, address: str) -> None:
+        """Replace the password and revoke every other login and every older token.
+
+        `old` is None for the first password of an account that was created with a link.
+        """
+        email, state = signed_in.account.email, signed_in.account.password_state
+        if state == "external" or email is None:
             raise NoPassword("This account has no password. It signs in with a link or through its identity provider.")
+        if state == "missing":
+            await self._choose_first_password(signed_in, old, new)
+            return
+        if old is None:
+            raise PasswordWrong("The old password is missing. Send it as `old_password`.")
         counters = throttle.counters_of(email, address)
         async with self._passwords.login_slots.take():
             account = await self._database.read(_account_to_try, email, counters, throttle.network_key(address))
             old_hash = account.password_hash if account and _is_possible(old, MAX_PASSWORD_CHARACTERS) else None
             if old_hash is None or not await self._passwords.verify(old_hash, old):
-                await self._database.run(throttle.count, counters.all)
+                await self._database.run(_note_failure, counters, signed_in.account, address)
                 raise PasswordWrong("The old password is wrong. Nothing was changed.")
             new_hash = await self._passwords.hash(new)
             database, counter = self._database.of(signed_in.principal), counters.account_here
             await database.run(_change_password, signed_in.login_id, old_hash, new_hash, counter)
+        log.info("password_changed", user_id=signed_in.account.user_id)
+
+    async def _choose_first_password(self, signed_in: SignedIn, old: str | None, new: str) -> None:
+        if old is not None:
+            raise NoPassword("This account has no password yet. Leave `old_password` out to choose one.")
+        async with self._passwords.login_slots.take():
+            new_hash = await self._passwords.hash(new)
+            await self._database.of(signed_in.principal).run(_set_first_password, signed_in.login_id, new_hash)
         log.info("password_changed", user_id=signed_in.account.user_id)
 
     async def authenticate(self, token: str) -> SignedIn:
@@ -219,10 +238,10 @@ def _refuse_to_register(connection: Connection, counter: throttle.Counter, first
 
 
 def _register(
-    connection: Connection, email: str, password_hash: str, counter: throttle.Counter, first_only: bool
+    connection: Connection, email: str, password_hash: str, counter: throttle.Counter, first_only: bool, address: str
 ) -> Account:
     throttle.count(connection, (counter,))
-    account = accounts.create_account(connection, email, password_hash)
+    account = accounts.create_account(connection, email, password_hash, detail=f"registered from {address}")
     # Checked again: creating an account locks the installation's row, so of two concurrent requests one fails here.
     if first_only and not account.is_admin:
         raise RegistrationClosed(REGISTRATION_CLOSED)
@@ -236,6 +255,23 @@ def _account_to_try(
     is_known = account is not None and logins.has_signed_in_from(connection, account.user_id, network)
     throttle.refuse_if_paused(connection, counters.of(is_known_network=is_known))
     return account
+
+
+def _note_failure(
+    connection: Connection, counters: throttle.LoginCounters, account: Account | None, address: str
+) -> None:
+    """Count a wrong password. An address that has no account is not recorded: it may be a password."""
+    throttle.count(connection, counters.all)
+    user_id = account.user_id if account else None
+    target = "" if account else "an unknown address"
+    record(
+        connection,
+        Action.LOGIN_FAILED,
+        "unknown",
+        target=target,
+        target_user_id=user_id,
+        detail=f"from {address}",
+    )
 
 
 def _log_in(
@@ -258,3 +294,13 @@ def _change_password(tx: Tx, login_id: str | None, old_hash: str, new_hash: str,
     accounts.set_password_hash(tx, new_hash, end_tokens=True)
     logins.revoke_other_logins(tx, login_id)
     throttle.forget_failures(tx.connection, counter)
+    record(tx.connection, Action.PASSWORD_CHANGED, tx.principal, target_user_id=tx.principal.user_id)
+
+
+def _set_first_password(tx: Tx, login_id: str | None, new_hash: str) -> None:
+    locked = accounts.lock_account(tx.connection, tx.principal.user_id)
+    if locked is None or locked.password_hash is not None:
+        raise PasswordWrong("The password was set by another request. Nothing was changed.")
+    accounts.set_password_hash(tx, new_hash, end_tokens=True)
+    logins.revoke_other_logins(tx, login_id)
+    record(tx.connection, Action.PASSWORD_CHANGED, tx.principal, target_user_id=tx.principal.user_id)

@@ -12,13 +12,16 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 
 from artel.auth.accounts import Account, account_of_row, find_account, lock_account, set_password_hash
+from artel.auth.audit_log import Action, OtherActor, record
+from artel.auth.principal import Principal
 from artel.db.prepared import Statement
 from artel.db.tables import login_codes, logins, users
 from artel.db.tx import Tx
-from artel.errors import CodeExpired, LoginNotFound, OtherAccount, TokenInvalid, TooManyLogins
+from artel.errors import CodeExpired, LoginNotFound, NoPassword, OtherAccount, TokenInvalid, TooManyLogins
 from artel.ids import uuid7
 
 CODE_LIFETIME = timedelta(seconds=60)
+INVITATION_LIFETIME = timedelta(days=3)
 USE_RECORD_INTERVAL = timedelta(minutes=1)  # precision of `last_used_at`
 # Rows per user, including ended ones: the throttle uses them to recognize networks that signed in before.
 MAX_LOGINS = 1000
@@ -109,6 +112,7 @@ def begin_login(tx: Tx, device: Device, expires_at: datetime, proof: Proof = PAS
         )
     )
     _make_room(tx, login_id)
+    record(tx.connection, Action.LOGIN, tx.principal, detail=f"{device.kind}, {label}" if label else device.kind)
     return login_id
 
 
@@ -153,14 +157,22 @@ def revoke_other_logins(tx: Tx, login_id: str | None) -> None:
     tx.connection.execute(delete(login_codes).where(login_codes.c.user_id == user_id))
 
 
-def change_password(connection: Connection, email: str, password_hash: str) -> None:
-    """Replace the password of the account with this address and revoke all its logins and tokens."""
-    tx = Tx(connection, find_account(connection, email).principal)
+def change_password(
+    connection: Connection, email_or_id: str, password_hash: str | None, by: Principal | OtherActor = "operator"
+) -> Account:
+    """Replace or remove the password of an account, revoke all its logins and tokens, and return the account."""
+    account = find_account(connection, email_or_id)
+    if not account.is_local:
+        raise NoPassword(f"{account.name} has no password here: it signs in through its identity provider.")
+    tx = Tx(connection, account.principal)
+    lock_account(connection, account.user_id)
     set_password_hash(tx, password_hash, end_tokens=True)
     revoke_other_logins(tx, None)
+    record(connection, Action.PASSWORD_CHANGED, by, target_user_id=account.user_id)
+    return account
 
 
-def make_code(tx: Tx, login_expires_at: datetime, proof: Proof) -> str:
+def make_code(tx: Tx, login_expires_at: datetime, proof: Proof, lifetime: timedelta = CODE_LIFETIME) -> str:
     """Create a one-time code for a login that expires at `login_expires_at`; delete the user's earlier codes."""
     _lock_proven(tx, proof)
     now, code, user_id = datetime.now(UTC), secrets.token_urlsafe(16), tx.principal.user_id
@@ -170,7 +182,7 @@ def make_code(tx: Tx, login_expires_at: datetime, proof: Proof) -> str:
         insert(login_codes).values(
             code_hash=_hash(code),
             user_id=user_id,
-            expires_at=now + CODE_LIFETIME,
+            expires_at=now + lifetime,
             login_expires_at=login_expires_at,
             login_id=proof.login_id,
         )
@@ -179,9 +191,12 @@ def make_code(tx: Tx, login_expires_at: datetime, proof: Proof) -> str:
 
 
 def sign_in_by_code(
-    connection: Connection, code: str, device: Device, replaced: Account | None
+    connection: Connection, code: str, device: Device, replaced: Account | None, latest: datetime
 ) -> tuple[Account, str, datetime]:
-    """Redeem a code; return its account, the new login's id and its expiry. Raise OtherAccount for `replaced`."""
+    """Redeem a code; return its account, the new login's id and its expiry, `latest` at most.
+
+    Raise OtherAccount for `replaced`.
+    """
     owner = select(login_codes.c.user_id).where(login_codes.c.code_hash == _hash(code))
     # Lock order: account, then code, as in a change of password, which then either deletes the code or the new login.
     locked = lock_account(connection, connection.execute(owner).scalar_one_or_none() or 0)
@@ -194,7 +209,7 @@ def sign_in_by_code(
     if redeemed is None or account is None:
         raise CodeExpired("This link has expired. Run `artel link` to get a new one.")
     refuse_to_replace(replaced, account)
-    expires_at = redeemed.login_expires_at
+    expires_at = min(redeemed.login_expires_at, latest)
     login_id = begin_login(Tx(connection, account.principal), device, expires_at, Proof(redeemed.login_id))
     return account, login_id, expires_at
 

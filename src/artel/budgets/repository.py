@@ -154,6 +154,11 @@ class ReservationRepository(TenantRepository):
             rows[-1]["user_month"] = reservation.user_month.scope
         self._add(rows)
 
+    def amount_of(self, call_id: str) -> int | None:
+        """Return what a call has reserved in each of its budgets; None if nothing."""
+        rows = self._find(reservations.c.id == call_id, limit=1)
+        return rows[0].micros if rows else None
+
     def by_user_month(self, project_id: int | None = None) -> Counter[str]:
         """Return the amounts reserved in the user's months, of one project or all."""
         statement = self._select(reservations.c.user_month, reservations.c.micros)
@@ -226,8 +231,7 @@ def reserve(tx: Tx, reservation: Reservation) -> None:
         if not rows.reserve(budget_id, amount):
             raise BudgetExceeded(_exceeded_text(rows.get(budget_id), amount), budget_id=budget_id)
     if month is not None:
-        left = month.limit_micros - UserBudgetRepository(tx).lock(month.scope)
-        left -= ReservationRepository(tx).by_user_month()[month.scope]
+        left = left_of_user(tx, month)
         if amount > left:
             raise BudgetExceeded(
                 f"Monthly budget exceeded: the next call may cost ${dollars(amount):.4f}, and "
@@ -235,6 +239,13 @@ def reserve(tx: Tx, reservation: Reservation) -> None:
                 "Ask an administrator to raise it."
             )
     ReservationRepository(tx).add(reservation)
+
+
+def left_of_user(tx: Tx, month: UserMonth) -> int:
+    """Lock a user's month until the commit and return what is neither spent nor reserved of it, in micros."""
+    left = month.limit_micros - UserBudgetRepository(tx).lock(month.scope)
+    left -= ReservationRepository(tx).by_user_month()[month.scope]
+    return left
 
 
 def _exceeded_text(budget: Budget | None, amount: int) -> str:

@@ -22,6 +22,10 @@ def chat(
         str | None, typer.Option("--agent", "-a", help="The agent, such as coder. Default: the orchestrator.")
     ] = None,
     new: Annotated[bool, typer.Option("--new", help="Start a new session.")] = False,
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option("--attach", metavar="FILE", help="A text or an image for the message; can be repeated."),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(help="The folder that agents may work in, if none is connected.  [default: the current one]"),
@@ -40,6 +44,10 @@ def chat(
         raise typer.BadParameter(
             "--folder works only in a conversation in the terminal. To connect a folder: artel connect DIR"
         )
+    if attach and interactive:
+        raise typer.BadParameter(
+            "--attach needs a message: artel chat MESSAGE --attach FILE. In a conversation: /attach"
+        )
     content = sys.stdin.read() if not interactive and message in (None, "-") else message or ""
     if not interactive and not content.strip():
         raise typer.BadParameter("the message is empty")
@@ -51,7 +59,7 @@ def chat(
         if not interactive:
             from artel.cli.chat_turn import ask
 
-            return ask(conversation, content.rstrip("\n"), agent, as_json=as_json)
+            return ask(conversation, content.rstrip("\n"), agent, attach or (), as_json=as_json)
         from artel.cli.chat_prompt import ChatPrompt
         from artel.cli.connector_process import ChatFolder
         from artel.client.credentials import config_folder

@@ -38,16 +38,20 @@ Talk
   @agent text     talk to an agent, which stays chosen; @orchestrator, or @ alone, goes back to the orchestrator
   //text          send a message that starts with a slash
   /retry          send the last message again
+  /continue       go on with the last answer, which was cut off
   /cancel         cancel the running turn of this session
   /plan           show the status of the last plan
   /copy           copy the last answer to the clipboard
+  /good [TEXT]    rate the last answer as good, /bad [TEXT] as bad; the agents that wrote it remember it
 Sessions
   /sessions       list the sessions of this project
   /resume N       continue session N of the list
   /new            start a new session
   /rename TITLE   rename this session
   /history [N]    show the last N messages (default: 10)
+  /export FILE    write this session to a new file: Markdown, or JSON if its name ends with .json
 Files
+  /attach FILE    attach a text or an image to your next message; /detach removes what is attached
   /files          list the files changed in this session
   /diff           show the changes of the last turn
   /undo           undo the changes of the last turn
@@ -75,6 +79,7 @@ class ChatPrompt:
         self._conversation = conversation
         self._folder = folder
         self._agent = agent
+        self._attached: dict[str, str] = {}  # names of files for the next message, by their ids
         self._status = StatusLine()
         self._is_smart = is_smart_terminal()
         self._commands: dict[str, Callable[[str], None]] = {
@@ -132,7 +137,8 @@ class ChatPrompt:
 
     def _send_to(self, agent: str | None, text: str) -> None:
         screen = ChatScreen(self._conversation, self._status, direct=agent is not None, in_chat=True)
-        run_turn(self._conversation, screen, text, agent)
+        run_turn(self._conversation, screen, text, agent, list(self._attached))
+        self._attached = {}  # kept if the message was refused
 
     def _print(self, text: str, style: str = "") -> None:
         """Print a text, in a smart terminal with rich; styled lines are not wrapped there."""
@@ -161,6 +167,13 @@ class ChatPrompt:
         screen = ChatScreen(self._conversation, self._status, direct=is_direct, in_chat=True)
         follow_turn(self._conversation.send_again(turn_id), TurnView(), screen)
 
+    def do_continue(self, _: str) -> None:
+        answer = self._last_answer()
+        if answer["status"] != "cut_off":
+            raise WrongCommand("The last answer was not cut off. /retry sends the last message again.")
+        screen = ChatScreen(self._conversation, self._status, direct=True, in_chat=True)
+        follow_turn(self._conversation.go_on(answer["turn_id"]), TurnView(), screen)
+
     def do_plan(self, _: str) -> None:
         query = {"session_id": self._conversation.session_id, "limit": 1}
         workflow = next(iter(self._conversation.api.call("GET", "/my/workflows", params=query)["items"]), None)
@@ -184,10 +197,7 @@ class ChatPrompt:
         """
         if not self._is_smart:
             raise WrongCommand("Not copied: this terminal does not support it.")
-        answers = [item for item in self._conversation.messages(MAX_MESSAGES) if item["role"] == "assistant"]
-        if not answers:
-            raise WrongCommand("No answer yet.")
-        text = visible(answers[-1]["content"])
+        text = visible(self._last_answer()["content"])
         data = text.encode()
         if len(data) > MAX_COPIED_BYTES:
             raise WrongCommand(f"Not copied: the answer has more than {MAX_COPIED_BYTES:,} bytes.")
@@ -195,6 +205,24 @@ class ChatPrompt:
         sys.stdout.flush()
         size = f"{len(text):,} characters"
         say(f"Sent the last answer ({size}) to the clipboard (OSC 52). Not every terminal allows this.")
+
+    def do_good(self, comment: str) -> None:
+        self._rate("good", comment)
+
+    def do_bad(self, comment: str) -> None:
+        self._rate("bad", comment)
+
+    def _rate(self, rating: str, comment: str) -> None:
+        answer = self._last_answer()
+        self._conversation.rate(str(answer["id"]), rating, comment)
+        whose = f" of {one_line(answer['agent'])}" if answer["agent"] else ""
+        say(f"Rated the last answer{whose} as {rating}.")
+
+    def _last_answer(self) -> dict[str, Any]:
+        answers = [item for item in self._conversation.messages(MAX_MESSAGES) if item["role"] == "assistant"]
+        if not answers:
+            raise WrongCommand("No answer yet.")
+        return answers[-1]
 
     # Sessions
 
@@ -220,18 +248,44 @@ class ChatPrompt:
             if not 1 <= int(text) <= len(sessions):
                 raise WrongCommand(f"There is no session {text}. /sessions lists them.")
             text = str(sessions[int(text) - 1]["session_id"])
+        self._leave_session()
         self._conversation = self._conversation.resume(text)
         say(f"Session: {self._conversation.session['title']}")
         self.do_history("")
 
     def do_new(self, _: str) -> None:
+        self._leave_session()
         self._conversation = self._conversation.new_session()
         say("Started a new session.")
+
+    def _leave_session(self) -> None:
+        """Delete the files for the next message: they belong to the session."""
+        if self._attached:
+            self.do_detach("")
 
     def do_rename(self, title: str) -> None:
         if not title:
             raise WrongCommand("Missing title: /rename TITLE")
         say(f"Renamed the session to {one_line(self._conversation.rename(title))}.")
+
+    def do_export(self, name: str) -> None:
+        if not name:
+            raise WrongCommand("Missing file: /export FILE, such as /export notes.md")
+        path = Path(name).expanduser()
+        wanted = "json" if path.suffix.lower() == ".json" else "markdown"
+        try:
+            with path.open("xb") as file:  # never over another file
+                try:
+                    for piece in self._conversation.export(wanted):
+                        file.write(piece)
+                except BaseException:
+                    path.unlink(missing_ok=True)
+                    raise
+        except FileExistsError:
+            raise WrongCommand(f"{name} exists. Choose another name.") from None
+        except OSError as failure:
+            raise WrongCommand(f"Can't write {name}: {failure.strerror or failure}.") from None
+        say(f"Wrote this session to {visible(str(path), keep='')}.")
 
     def do_history(self, count: str) -> None:
         messages = self._conversation.messages(min(int(count), MAX_HISTORY) if count.isdecimal() else HISTORY)
@@ -239,19 +293,43 @@ class ChatPrompt:
             say("No messages yet.")
         for message in messages:
             who = {"user": "you", "system": "artel"}.get(message["role"]) or message["agent"] or ORCHESTRATOR
+            content = message["content"]
+            if files := [one_line(file["name"]) for file in message.get("attachments", ())]:
+                content += f"\n[attached: {', '.join(files)}]"
             if not self._is_smart:
-                say(f"{who}: {message['content']}")
+                say(f"{who}: {content}")
                 continue
             print_name(who, is_smart=True)
             if message["role"] == "assistant":
                 from artel.cli.markdown_screen import console, print_markdown  # rich is slow to import
 
-                print_markdown(console(), message["content"])
+                print_markdown(console(), content)
             else:
-                self._print(message["content"])
+                self._print(content)
             typer.echo("")
 
     # Files
+
+    def do_attach(self, name: str) -> None:
+        """Upload a file for the next message; without a name list those that are uploaded."""
+        if not name:
+            names = ", ".join(one_line(each) for each in self._attached.values())
+            say(f"Attached to the next message: {names}." if names else "Missing file: /attach FILE")
+            return
+        folder = self._folder.path if self._folder else Path.cwd()
+        found = self._conversation.attach(folder / Path(name.strip("\"'")).expanduser())
+        self._attached[str(found["id"])] = str(found["name"])
+        size = (
+            f"{found['lines']:,} lines" if found["kind"] == "text" else f"{found['width']} by {found['height']} pixels"
+        )
+        say(f"Attached {one_line(found['name'])} ({size}) to your next message.")
+
+    def do_detach(self, _: str) -> None:
+        """Delete the files that were uploaded for the next message."""
+        for attachment_id in list(self._attached):
+            self._conversation.detach(attachment_id)
+            del self._attached[attachment_id]
+        say("The next message has no attachments.")
 
     def do_files(self, _: str) -> None:
         undone: set[str] = set()

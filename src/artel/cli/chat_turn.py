@@ -1,5 +1,8 @@
 """Running a turn and showing it: a message, a retried one, or a workflow that is followed or retried."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from artel.cli.chat_screen import ChatScreen, StatusLine
 from artel.cli.command_line import ExitCode
 from artel.cli.output import one_line, show
@@ -13,10 +16,13 @@ from artel.client.turn_stream import OUTCOMES, FollowStream, RetryStream, TurnSt
 ENDED = frozenset({"completed", "partial", "failed", "rejected", "cancelled", "timeout"})
 
 
-def ask(conversation: Conversation, content: str, agent: str | None, *, as_json: bool) -> ExitCode:
-    """Send a message, print the answer, and return the exit code."""
+def ask(
+    conversation: Conversation, content: str, agent: str | None, files: Sequence[Path] = (), *, as_json: bool
+) -> ExitCode:
+    """Send a message with files, print the answer, and return the exit code."""
+    attachments = [str(conversation.attach(path)["id"]) for path in files]
     screen = ChatScreen(conversation, StatusLine(), direct=agent is not None, silent=as_json)
-    turn, interrupted = run_turn(conversation, screen, content, agent)
+    turn, interrupted = run_turn(conversation, screen, content, agent, attachments)
     if as_json:
         result = {
             "session_id": conversation.session_id,
@@ -34,11 +40,17 @@ def ask(conversation: Conversation, content: str, agent: str | None, *, as_json:
     return _exit_code(turn, interrupted=interrupted)
 
 
-def run_turn(conversation: Conversation, screen: ChatScreen, content: str, agent: str | None) -> tuple[TurnView, bool]:
+def run_turn(
+    conversation: Conversation,
+    screen: ChatScreen,
+    content: str,
+    agent: str | None,
+    attachments: Sequence[str] = (),
+) -> tuple[TurnView, bool]:
     """Send a message and show its turn; return the turn and whether Ctrl-C cancelled it."""
     turn = TurnView()
     try:
-        return turn, follow_turn(conversation.send(content, agent), turn, screen)
+        return turn, follow_turn(conversation.send(content, agent, attachments), turn, screen)
     except ServerRefused as refused:
         if refused.code == NoSuchAgent.code and agent:
             raise unknown_agent(conversation, agent) from refused

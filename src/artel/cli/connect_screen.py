@@ -13,6 +13,7 @@ import typer
 
 from artel.cli.output import announcement, one_line, visible
 from artel.cli.questions import diff_lines, discard_typed, parse_answer
+from artel.client.diff_text import cut_diff
 from artel.connector.decisions import MODE_WORDS, UserAnswer
 from artel.connector.screen import Report, Screen, TakeAnswer
 from artel.text import shorten
@@ -20,27 +21,41 @@ from artel.text import shorten
 if TYPE_CHECKING:
     from artel.connector.decisions import OpenQuestion
     from artel.connector.service import ConnectOptions
+    from artel.contract.connector import Mode
 
 CLEAR = "\r\x1b[K"
+SHOWN_CHARACTERS = 20_000  # of a diff; the page shows more
 NARROWEST = 30  # columns; in narrower terminals the status line may not be removed completely
 _PAST = {"read": "read", "list": "listed", "stat": "looked at", "search": "searched"}
 _PAST |= {"write": "wrote", "edit": "edited", "delete": "deleted", "run": "ran", "undo": "undid"}
-_DONE = {"write": "written", "run": "run", "delete": "deleted", "undo": "undone"}
+_PAST |= {"settings": "changed the mode to", "revoke": "revoked"}
+_VERBS = {"settings": "change the mode to"}
+_DONE = {"write": "written", "run": "run", "delete": "deleted", "undo": "undone", "change": "changed"}
 
 
 def screen_for(options: "ConnectOptions") -> Screen:
     """Return a terminal screen if the user is at a terminal, else a plain one."""
-    about = f"{options.folder.resolve().name}, project {options.project_id}: {MODE_WORDS[options.mode]}"
-    if sys.stdout.isatty() and sys.stdin.isatty():
-        return TerminalScreen(about, asks=options.mode != "browser")
-    return PlainScreen(about)
+    folder = f"{options.folder.resolve().name}, project {options.project_id}"
+    is_terminal = sys.stdout.isatty() and sys.stdin.isatty()
+    return (TerminalScreen if is_terminal else PlainScreen)(folder, options.mode)
 
 
 class PlainScreen:
     """Plain lines, for a file or another program."""
 
-    def __init__(self, about: str) -> None:
-        self._about = about
+    can_ask = False
+
+    def __init__(self, folder: str, mode: "Mode") -> None:
+        self._folder = folder
+        self._mode: Mode = mode
+
+    @property
+    def _about(self) -> str:
+        return f"{self._folder}: {MODE_WORDS[self._mode]}"
+
+    def change_mode(self, mode: "Mode") -> None:
+        self._mode = mode
+        self._print(self._about)
 
     def begin(self, take: TakeAnswer) -> None:  # noqa: ARG002 - there is no input
         self._print(self._about)
@@ -56,7 +71,7 @@ class PlainScreen:
         elif report.is_ok:
             self._print(f"{agent} {_PAST.get(report.method, report.method)} {name}".strip())
         elif report.outcome != "asks":
-            call = f"{report.method} {name}".strip()
+            call = f"{_VERBS.get(report.method, report.method)} {name}".strip()
             self._print(f"{agent} may not {call} ({report.outcome}): {report.error}", "yellow")
 
     def ask(self, question: "OpenQuestion") -> None:
@@ -77,11 +92,12 @@ class PlainScreen:
 class TerminalScreen(PlainScreen):
     """A terminal whose last line shows the mode, or the oldest open question."""
 
-    def __init__(self, about: str, *, asks: bool) -> None:
+    can_ask = True
+
+    def __init__(self, folder: str, mode: "Mode") -> None:
         from rich.console import Console  # slow to import, and only needed in a terminal
 
-        super().__init__(about)
-        self._asks = asks
+        super().__init__(folder, mode)
         self._console = Console(highlight=False, markup=False, emoji=False)
         self._questions: deque[OpenQuestion] = deque()
         self._take: TakeAnswer = lambda *_: False
@@ -94,7 +110,7 @@ class TerminalScreen(PlainScreen):
 
     def ask(self, question: "OpenQuestion") -> None:
         """Queue a question; it is shown when the earlier ones are answered."""
-        if not self._asks:
+        if self._mode == "browser":
             super().ask(question)
             return
         self._questions.append(question)
@@ -146,11 +162,12 @@ class TerminalScreen(PlainScreen):
             question, proposal = self._questions[0], self._questions[0].proposal
             self._put(f"{_clock()} {one_line(proposal.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
             shown = "The command" if proposal.subject.kind == "run" else "The diff"
-            hidden = announcement("The name", proposal.subject.name), announcement(shown, proposal.shown)
-            for sentence in (visible(proposal.warning), visible(proposal.notice), *hidden):
+            diff = cut_diff(proposal.shown, SHOWN_CHARACTERS)
+            hidden = announcement("The name", proposal.subject.name), announcement(shown, diff.text)
+            for sentence in (visible(proposal.warning), visible(proposal.notice), diff.notice, *hidden):
                 if sentence:
                     self._put(sentence, "bold yellow")
-            for line, style in diff_lines(proposal.shown):
+            for line, style in diff_lines(diff.text):
                 self._put(line, style, wrap=False)
             if not _fits(whole := _prompt(question)):
                 self._put(whole, "")

@@ -13,12 +13,12 @@ from artel.cli.command_line import connect as api_client
 from artel.cli.output import ago, short_id, show, table, visible
 
 if TYPE_CHECKING:
-    from artel.connector.decisions import Mode
     from artel.connector.grants import Grant, Grants
     from artel.connector.service import ConnectOptions
     from artel.connector.state_folder import StateFolder
     from artel.connector.undo import UndoResult
     from artel.connector.undo_store import Change
+    from artel.contract.connector import Mode
 
 grants = command_group("Permissions that you gave agents for good, in connected folders.")
 Ask = Literal["terminal", "browser", "both"]  # where the user approves writes
@@ -42,12 +42,15 @@ def connect(
             "--run", metavar="NAME='COMMAND'", help="A command that agents may run, exactly as given; repeat for more."
         ),
     ] = None,
+    no_remote_settings: Annotated[
+        bool, typer.Option("--no-remote-settings", help="Let the page only make it stricter: never change it back.")
+    ] = False,
 ) -> None:
     """Let the agents of a project work on a folder of this machine, until Ctrl-C. The files stay here."""
     mode = _mode(read_only, yes, ask)
     if not folder.is_dir():
         raise typer.BadParameter(f"{folder} is not a folder")
-    options = _options(folder, project, server, run or [], mode, take_over=take_over)
+    options = _options(folder, project, server, run or [], mode, take_over=take_over, is_fixed=no_remote_settings)
     # Imported here because they are slow to import, which `artel --help` should not need.
     import asyncio
 
@@ -74,7 +77,14 @@ def _mode(read_only: bool, yes: bool, ask: Ask | None) -> "Mode":
 
 
 def _options(
-    folder: Path, project: str | None, server: str | None, run: list[str], mode: "Mode", *, take_over: bool
+    folder: Path,
+    project: str | None,
+    server: str | None,
+    run: list[str],
+    mode: "Mode",
+    *,
+    take_over: bool,
+    is_fixed: bool,
 ) -> "ConnectOptions":
     """Return the options of the connector: server, user, project, folder and mode."""
     from artel.client.credentials import Credentials
@@ -101,6 +111,7 @@ def _options(
         mode=mode,
         commands=commands,
         take_over=take_over,
+        is_fixed=is_fixed,
     )
 
 

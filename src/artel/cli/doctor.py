@@ -2,34 +2,32 @@
 
 import os
 import socket
-import stat
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 import typer
 
 from artel.cli.command_line import AsJson, ExitCode
 from artel.cli.output import json_text, say
 from artel.errors import ArtelError
+from artel.server_checks import (
+    ADD_A_MODEL,
+    DEADLINE_SECONDS,
+    CheckResult,
+    check_data_folder,
+    check_host_names,
+    check_memory,
+    check_models,
+    check_services,
+    check_token_secret,
+)
 
 if TYPE_CHECKING:
     from artel.settings import Settings
 
-DEADLINE_SECONDS = 10
 MAX_PROJECTS = 10  # whose connector is checked
-ADD_A_MODEL = "none is configured, the demo brain answers", "docs/how-to/models.md explains how to add one"
 SECTIONS = {"server": "The server you use", "machine": "This machine, if you run a server here"}
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    part: str
-    verdict: Literal["ok", "warning", "failed"]
-    detail: str
-    advice: str = ""
-    section: str = "machine"  # or "server": the server of the login
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -96,38 +94,14 @@ def _check_machine() -> Iterator[CheckResult]:
         return
     configure_logs(settings.log_format, "error")
     yield CheckResult("settings", "ok", "read")
-    yield _data_folder(settings)
+    yield check_data_folder(settings)
     yield _port(settings)
-    if settings.hosts is None:
-        advice = 'set ARTEL_ALLOWED_HOSTS to the host names of this server, like ["artel.example.org"]'
-        yield CheckResult("host names", "warning", "requests with any host name are accepted", advice)
-    yield from asyncio.run(_services(settings))
-    brain = BrainRouter(os.environ).describe()
-    names = [f"{item.name} ({item.address})" if item.address else item.name for item in brain.providers]
-    configured = CheckResult("models", "ok", ", ".join(names))
-    yield CheckResult("models", "warning", *ADD_A_MODEL) if brain.mode == "demo" else configured
-    yield _memory(settings)
-    if not settings.is_embedded and settings.jwt_secret is None:
-        advice = "set ARTEL_JWT_SECRET to the same value on every server that shares the database"
-        yield CheckResult("tokens", "warning", "the secret is in this machine's data folder", advice)
-
-
-def _data_folder(settings: "Settings") -> CheckResult:
-    folder = settings.data_dir
-    if not folder.exists():
-        return CheckResult("data folder", "ok", f"{folder} will be created on first start")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return CheckResult("data folder", "failed", f"{folder} can't be written to", "set ARTEL_DATA_DIR to another")
-    secret = folder / "jwt_secret"
-    for file in (secret, settings.sqlite_file):
-        is_open = file is not None and file.exists() and _is_open_to_others(file)
-        if file and is_open and (file == secret or _is_open_to_others(file.parent)):
-            return CheckResult("data folder", "failed", f"others can read {file}", f"chmod 600 {file}")
-    return CheckResult("data folder", "ok", str(folder))
-
-
-def _is_open_to_others(path: Path) -> bool:
-    return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+    yield from check_host_names(settings)
+    yield from asyncio.run(check_services(settings))
+    stored = asyncio.run(_stored_providers(settings))
+    yield check_models(BrainRouter(os.environ).describe(), stored)
+    yield check_memory(settings)
+    yield from check_token_secret(settings)
 
 
 def _port(settings: "Settings") -> CheckResult:
@@ -142,97 +116,23 @@ def _port(settings: "Settings") -> CheckResult:
     return CheckResult("address", "ok", f"{address} is free")
 
 
-def _memory(settings: "Settings") -> CheckResult:
-    from artel.vector_index.providers import make_embedder, make_store
-
-    try:
-        embedder = make_embedder(settings)
-        make_store(settings, embedder)  # opens no connection, but raises if something is missing
-    except ArtelError as error:
-        return CheckResult("memory", "failed", error.detail, "then check ARTEL_MEMORY_PROVIDER and ARTEL_EMBEDDING_…")
-    is_in_process = settings.memory_provider == "qdrant" and not settings.qdrant_url
-    name = f"{settings.memory_provider}{', in the process' if is_in_process else ''}"
-    if is_in_process and not settings.is_embedded:
-        advice = "set ARTEL_QDRANT_URL if several servers share the database"
-        return CheckResult("memory", "warning", f"{name}, which is for one process", advice)
-    if embedder.dimensions:
-        return CheckResult("memory", "ok", f"{name}, embeddings by {embedder.name}")
-    advice = "to search memories by meaning, run: artel memory install-embeddings"
-    return CheckResult("memory", "warning", f"{name}, keyword search only", advice)
-
-
-async def _services(settings: "Settings") -> list[CheckResult]:
+async def _stored_providers(settings: "Settings") -> list[str]:
+    """Return the names of the providers that administrators have added; the database itself is checked elsewhere."""
     import asyncio
 
-    from pydantic import SecretStr
-
-    from artel.settings import without_password
-
-    parts = [
-        ("database", SecretStr(settings.sqlalchemy_url), "ARTEL_DATABASE_URL"),
-        ("bus", settings.bus_url, "ARTEL_BUS_URL"),
-        ("cache", settings.redis_url, "ARTEL_REDIS_URL"),
-        ("vectors", settings.qdrant_url, "ARTEL_QDRANT_URL"),
-        ("issuer", settings.jwks_url, "ARTEL_JWKS_URL"),
-    ]
-    results = []
-    for part, secret, variable in parts:
-        if secret is None:
-            continue
-        url = secret.get_secret_value()
-        address = without_password(url)
-        try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                reply = await (_check_database(settings) if part == "database" else _check_service(part, url))
-            results.append(CheckResult(part, "ok", f"{address}: {reply}"))
-        except ArtelError as error:
-            results.append(CheckResult(part, "failed", f"{address}: {error.detail}", f"then check {variable}"))
-        except TimeoutError:
-            results.append(CheckResult(part, "failed", f"{address}: no answer", f"is it running? check {variable}"))
-        except Exception as failure:  # noqa: BLE001 - report whatever a client library raises
-            detail = f"{address}: {type(failure).__name__}"
-            results.append(CheckResult(part, "failed", detail, f"is it running, and is {variable} right?"))
-    return results
-
-
-async def _check_database(settings: "Settings") -> str:
-    from artel.container import open_database
     from artel.db import schema
+    from artel.db.engine import open_database
+    from artel.model_providers.rows import read_stored
 
-    file = settings.sqlite_file
-    if file is not None and not file.exists():
-        return "will be created on first start"
+    if settings.sqlite_file is not None and not settings.sqlite_file.exists():
+        return []
     database = open_database(settings)
     try:
-        revision = await database.read(schema.current_revision)
-        if settings.is_embedded and (revision is None or revision < schema.HEAD):
-            return f"answers, schema {revision or 'none'}, will be upgraded on the next start"
-        revision = await database.read(schema.require_usable)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            if (await database.read(schema.current_revision) or "") < schema.HEAD:
+                return []
+            return [f"{provider.name} (stored)" for provider in (await database.read(read_stored)).providers]
+    except (ArtelError, TimeoutError):
+        return []
     finally:
         await database.close()
-    return f"answers, schema {revision}"
-
-
-async def _check_service(part: str, url: str) -> str:
-    match part:
-        case "bus":
-            import aio_pika
-
-            connection = await aio_pika.connect(url, timeout=DEADLINE_SECONDS)
-            await connection.close()
-        case "cache":
-            import redis.asyncio
-
-            async with redis.asyncio.from_url(url, socket_connect_timeout=5) as cache:
-                await cache.ping()
-        case "vectors":
-            import httpx
-
-            async with httpx.AsyncClient(timeout=5) as client:
-                response = await client.get(f"{url.rstrip('/')}/readyz")
-                response.raise_for_status()
-        case "issuer":
-            from artel.auth.jwks import KeySet
-
-            return f"publishes {await KeySet(url).fetch()} keys"
-    return "answers"

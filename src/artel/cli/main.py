@@ -7,7 +7,18 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from artel import __version__
-from artel.cli import connected_folder, login, projects, serve, server_admin
+from artel.cli import (
+    connected_folder,
+    login,
+    models,
+    node_admin,
+    node_dead_letters,
+    node_files,
+    node_run,
+    projects,
+    serve,
+    server_admin,
+)
 from artel.cli.chat import chat
 from artel.cli.command_line import OF_KIND, ExitCode, QuickGroup
 from artel.cli.doctor import doctor
@@ -26,7 +37,7 @@ class SectionedGroup(QuickGroup):
         "Work": ("chat", "workflows"),
         "Files": ("connect", "undo", "grants"),
         "Manage": ("projects", "agents", "usage", "sessions", "password", "token"),
-        "Operate": ("serve", "doctor", "users", "db", "memory"),
+        "Operate": ("serve", "models", "node", "doctor", "users", "db", "memory"),
     }
     examples = (
         "artel up                            start a server here and get a login link",
@@ -77,9 +88,15 @@ app.add_typer(projects.agents, name="agents", short_help="The agents of a projec
 app.add_typer(workflows, name="workflows", short_help="Plans: list, follow, retry, cancel")
 app.add_typer(connected_folder.grants, name="grants", short_help="What agents are always allowed to do")
 app.add_typer(login.sessions, name="sessions", short_help="Your logins")
+app.add_typer(models.models, name="models", short_help="Models and their providers")
 app.add_typer(server_admin.users, name="users", short_help="The accounts of the server")
 app.add_typer(server_admin.database, name="db", short_help="The database of the server")
 app.add_typer(server_admin.memory, name="memory", short_help="The memory of agents")
+node_files.node.command("run")(node_run.run)
+node_files.node.command("dead-letters")(node_dead_letters.dead_letters)
+for name, administer in node_admin.COMMANDS.items():
+    node_files.node.command(name)(administer)
+app.add_typer(node_files.node, name="node", short_help="Agents as processes of their own")
 
 
 def _print_version(wanted: bool) -> None:

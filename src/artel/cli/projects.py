@@ -138,7 +138,9 @@ _OPTIONS: dict[str, tuple[Any, OptionInfo]] = {
     "tool": (list[str], typer.Option(help="A tool it may use; repeat for more.")),
     "capability": (list[str], typer.Option(help="A capability; repeat for more.")),
     "memory": (bool, typer.Option(help="Whether it uses memory.")),
-    "runtime": (str, typer.Option(help="local; node is not supported yet.")),
+    "runtime": (str, typer.Option(help="local, or node: on a node that has its capabilities.")),
+    "fallback": (bool, typer.Option(help="Whether another model answers when its own fails.")),
+    "fallback_model": (str, typer.Option(help="That model. Default: the server's fallback model.")),
     "understand": (bool, typer.Option(help="Whether it first says what is asked for.")),
     "plan": (bool, typer.Option(help="Whether it lists its steps first.")),
     "critique": (bool, typer.Option(help="Whether it reviews its drafts.")),
@@ -147,6 +149,7 @@ _OPTIONS: dict[str, tuple[Any, OptionInfo]] = {
 }
 _RENAMED = {"prompt": "system_prompt", "tool": "tools", "capability": "capabilities"}  # fields that differ from flags
 _LOOP_FIELDS = ("understand", "plan", "critique", "max_iterations", "max_tool_calls")
+_FALLBACK_FIELDS = {"fallback": "enabled", "fallback_model": "model"}
 
 
 def _with_agent_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -174,7 +177,9 @@ def list_agents(project: Project = None, server: Server = None, as_json: AsJson 
 def create_agent(
     name: Annotated[str, typer.Argument(help="Unique in the project: a-z, 0-9, _ and -.")],
     role: Annotated[str, typer.Option("--role", help="The agent's role, such as reviewer.")],
-    model: Annotated[str, typer.Option("--model", help="The model, such as gpt-4.")],
+    model: Annotated[
+        str | None, typer.Option("--model", help="The model, such as gpt-4. Default: that of new agents.")
+    ] = None,
     project: Project = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -255,8 +260,9 @@ def _body(options: dict[str, Any]) -> dict[str, Any]:
         if value == "":
             raise typer.BadParameter(f"--{option.replace('_', '-')} must not be empty")
     loop = {name: given.pop(name) for name in _LOOP_FIELDS if name in given}
+    fallback = {field: given.pop(name) for name, field in _FALLBACK_FIELDS.items() if name in given}
     fields = {_RENAMED.get(option, option): value for option, value in given.items()}
-    return fields | ({"loop": loop} if loop else {})
+    return fields | ({"loop": loop} if loop else {}) | ({"fallback": fallback} if fallback else {})
 
 
 # Usage

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free one.  [default: 8700]")]
 DataDir = Annotated[Path | None, typer.Option(help="Where the server stores its files.")]
+NodesDir = Annotated[
+    Path | None, typer.Option("--nodes", help="A folder with agent files (*.yaml) to run as nodes in this server.")
+]
 
 
 def up(
@@ -36,12 +39,13 @@ def up(
         list[str] | None,
         typer.Option("--run", metavar="NAME='COMMAND'", help="A command that agents may run; repeat for more."),
     ] = None,
+    nodes: NodesDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Start Artel on this machine for you and this folder, and print a login link."""
     options = [*(["--read-only"] if read_only else []), *(f"--run={command}" for command in run or ())]
     serve_folder = partial(_serve_folder, folder=folder, no_folder=no_folder, options=options, as_json=as_json)
-    _run(serve_folder, is_personal=True, host="127.0.0.1", port=port, data_dir=data_dir)
+    _run(serve_folder, is_personal=True, host="127.0.0.1", port=port, data_dir=data_dir, nodes_dir=nodes)
 
 
 async def _serve_folder(
@@ -81,7 +85,7 @@ async def _serve_folder(
         if as_json:
             typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
             return
-        brain, demo = container.brain.describe(), "none yet, the demo brain answers (docs/how-to/models.md)"
+        brain, demo = container.brain.describe(), "none yet, the demo brain answers (add one: artel models add)"
         rows = {
             "Open": link,
             "Project": f"{visible(project.name, keep='')} ({project.id})",
@@ -89,6 +93,7 @@ async def _serve_folder(
             "Data": str(container.folder.path),
             "Folder": visible(_folder(workspace, problem, holder), keep=""),
             "Models": demo if brain.mode == "demo" else ", ".join(provider.name for provider in brain.providers),
+            **({"Nodes": ", ".join(container.node_names)} if container.node_names else {}),
             "Talk": "artel chat, in another terminal",
         }
         say(f"\n  Artel {__version__} is ready.\n")
@@ -109,6 +114,7 @@ def serve(
     role: Annotated[
         str | None, typer.Option(help="What this process does: api, host or all (PostgreSQL).  [default: all]")
     ] = None,
+    nodes: NodesDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Start a server for several users."""
@@ -121,7 +127,7 @@ def serve(
 
         await run_server(container, ready)
 
-    _run(run, host=host, port=port, role=role)
+    _run(run, host=host, port=port, role=role, nodes_dir=nodes)
 
 
 @asynccontextmanager

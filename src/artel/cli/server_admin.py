@@ -55,7 +55,7 @@ def create_user(email: Email, as_json: AsJson = False) -> None:
     from artel.auth.accounts import create_account
 
     address, password_hash = _new_login(email, "Password")
-    account = _with_database(lambda database: database.run(create_account, address, password_hash))
+    account = _with_database(lambda database: database.run(create_account, address, password_hash, "operator"))
     show({"user_id": account.user_id, "email": account.email}, as_json, f"Created account {account.user_id} ({email}).")
 
 
@@ -93,7 +93,7 @@ def limit_user(
 
     def change(connection: "Connection") -> "Account":
         tx = Tx(connection, find_account(connection, account).principal)
-        changed = set_limits(tx, values)
+        changed = set_limits(tx, values, "operator")
         if values.get("monthly_micros") is not None:
             catch_up(tx)
         return changed
@@ -128,8 +128,44 @@ def delete_user(account: AccountName, yes: Yes = False, as_json: AsJson = False)
 
     confirm(f"Delete {account} with all its projects and agents?", yes)
     deleted = _with_database(lambda database: database.run(delete_account, account))
-    task_workspaces(load_settings()).remove(deleted)
+    settings = load_settings()
+    task_workspaces(settings).remove(deleted.agent_ids)
+    if not _told_to_nodes(settings, deleted.user_id, deleted.project_ids):
+        name = f"user{deleted.user_id}_project"
+        typer.echo(
+            f"Nodes were not told. In their folders, delete files/{name}* and work/{name}*, and the rows of {name}* in "
+            "answers.db and memory.db. Restart the nodes of `artel up`.",
+            err=True,
+        )
     show({"deleted": account}, as_json, f"Deleted {account}.")
+
+
+def _told_to_nodes(settings: "Settings", user_id: int, project_ids: list[int]) -> bool:
+    """Return whether all nodes are told to forget projects."""
+    import asyncio
+
+    from artel.errors import ArtelError
+    from artel.projects.deleted_tenants import TELL_SECONDS, tell_nodes
+
+    if not project_ids:
+        return True
+    if settings.bus_url is None:
+        return settings.nodes_dir is None
+    url = settings.bus_url.get_secret_value()
+
+    async def tell() -> bool:
+        from artel.bus.rabbit import RabbitSender  # lazy: slow to import
+
+        sender = await RabbitSender.connect(url, deadline_seconds=TELL_SECONDS)
+        try:
+            return await tell_nodes(sender, user_id, project_ids)
+        finally:
+            await sender.close()
+
+    try:
+        return asyncio.run(tell())
+    except ArtelError:  # the account is deleted already, so a URL that is wrong fails nothing
+        return False
 
 
 def _new_login(email: str, prompt: str) -> tuple[str, str]:
@@ -184,9 +220,9 @@ def _database() -> None:
 @database.command("upgrade")
 def upgrade_database(as_json: AsJson = False) -> None:
     """Upgrade the database to the schema of this version. Embedded servers do this when they start."""
-    from artel.container import open_database
     from artel.data_folder import DataFolder
     from artel.db import schema
+    from artel.db.engine import open_database
 
     settings = _settings("error")
     DataFolder.open(settings.data_dir)

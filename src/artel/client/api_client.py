@@ -82,11 +82,11 @@ class ApiClient:
                 raise _refused(response)
             yield response
 
-    def all_items(self, path: str) -> list[Any]:
+    def all_items(self, path: str, **filters: Any) -> list[Any]:
         """Return all items of a list, fetched page by page."""
         items: list[Any] = []
         while True:
-            page = self.call("GET", path, params={"limit": MAX_PAGE, "offset": len(items)})
+            page = self.call("GET", path, params={**filters, "limit": MAX_PAGE, "offset": len(items)})
             items += page["items"]
             if not page["items"] or len(items) >= page["total"]:
                 return items

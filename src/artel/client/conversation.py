@@ -1,8 +1,10 @@
 """A chat session of the user: its messages, agents, turns, approvals and workflows."""
 
 import json
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from artel.client.api_client import ApiClient, ServerRefused
@@ -13,6 +15,7 @@ from artel.client.turn_stream import TurnStream
 from artel.errors import ArtelError, Kind
 
 LAST_SESSIONS, MAX_LAST_SESSIONS = "sessions.json", 200
+MAX_FILE_BYTES = 10 * 1024 * 1024
 CHANGING_TOOLS = frozenset({"tool_write_file", "tool_edit_file", "tool_delete_file"})
 
 
@@ -22,6 +25,10 @@ class NoSuchProject(ArtelError, kind=Kind.NOT_FOUND, code="project_not_found"):
 
 class NoSuchAgent(ArtelError, kind=Kind.NOT_FOUND, code="agent_not_found"):
     """The project has no agent with this name."""
+
+
+class FileUnreadable(ArtelError, kind=Kind.INVALID, code="file_unreadable"):
+    """A file to attach can't be read, or is too large."""
 
 
 @dataclass
@@ -86,14 +93,47 @@ class Conversation:
         page = self.api.call("GET", f"/my/chat/{self.session_id}/messages", params={"last": count})
         return list(page["items"])
 
-    def send(self, content: str, agent: str | None) -> TurnStream:
+    def rate(self, message_id: str, rating: str, comment: str) -> None:
+        """Store the user's feedback on an answer."""
+        path = f"/my/chat/{self.session_id}/messages/{message_id}/feedback"
+        self.api.call("POST", path, json={"rating": rating, "comment": comment})
+
+    def attach(self, path: Path) -> dict[str, Any]:
+        """Upload a file of the user for the next message; raise FileUnreadable."""
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_FILE_BYTES + 1)
+        except OSError as failure:
+            raise FileUnreadable(f"{path} can't be read: {failure.strerror or failure}.") from failure
+        if len(content) > MAX_FILE_BYTES:
+            raise FileUnreadable(f"{path} is larger than {MAX_FILE_BYTES // 1024**2} MB. Attach a part of it.")
+        headers = {"Content-Type": "application/octet-stream"}
+        uploads, query = f"/my/chat/{self.session_id}/attachments", {"name": path.name}
+        return dict(self.api.call("POST", uploads, params=query, content=content, headers=headers))
+
+    def detach(self, attachment_id: str) -> None:
+        """Delete a file that was uploaded and not sent."""
+        with suppress(ServerRefused):  # it was deleted after a day
+            self.api.call("DELETE", f"/my/chat/{self.session_id}/attachments/{attachment_id}")
+
+    def send(self, content: str, agent: str | None, attachments: Sequence[str] = ()) -> TurnStream:
         """Return the stream of a new turn with an agent or the orchestrator; reading its events sends the message."""
         self._remember(self.session_id)
-        return TurnStream(self.api, self.session_id, content, agent)
+        return TurnStream(self.api, self.session_id, content, agent, attachments=attachments)
 
     def send_again(self, turn_id: str) -> TurnStream:
         """Return the stream of a turn that repeats the message of another; reading its events sends it."""
         return TurnStream(self.api, self.session_id, "", retry_of=turn_id)
+
+    def go_on(self, turn_id: str) -> TurnStream:
+        """Return the stream of a turn that goes on with a cut-off answer; reading its events starts it."""
+        return TurnStream(self.api, self.session_id, "", continues=turn_id)
+
+    def export(self, wanted: str) -> Iterator[bytes]:
+        """Yield the session as a file, piece by piece."""
+        path, query = f"/my/chat/sessions/{self.session_id}/export", {"format": wanted}
+        with self.api.stream("GET", path, params=query) as response:
+            yield from response.iter_bytes()
 
     def turn(self, turn_id: str) -> dict[str, Any]:
         return dict(self.api.call("GET", f"/my/chat/{self.session_id}/turns/{turn_id}"))

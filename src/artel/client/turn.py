@@ -10,6 +10,7 @@ from artel.client.sse import ServerEvent
 ENDINGS = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
 PHASES = {
     "message_created": "waits for its turn",
+    "answer_continued": "waits for its turn",
     "direct_agent_call": "thinks",
     "task_started": "thinks",
     "tool_result": "thinks",
@@ -146,7 +147,7 @@ class TurnView:
             self.plan.apply(event)
         if event.type == "task_progress":
             self.is_planning = event.data.get("phase") == "planning"
-        if event.type not in ("message_created", "connection_lost"):
+        if event.type not in ("message_created", "answer_continued", "connection_lost"):
             self.status = "running"
         self.phase = _phase(event) or self.phase
 

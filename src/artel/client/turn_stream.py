@@ -1,7 +1,7 @@
 """The events of a turn, read over as many connections as it takes."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from artel.client.api_client import ApiClient, ResponseLost, ServerRefused, ServerUnreachable
@@ -28,18 +28,22 @@ class TurnStream:
         agent: str | None = None,
         *,
         retry_of: str | None = None,
+        attachments: Sequence[str] = (),
+        continues: str | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Prepare the request; with `retry_of` the server repeats the message of that turn."""
+        """Prepare the request; the server repeats the message of `retry_of`, or goes on with the answer `continues`."""
         self._api = api
         self._path = f"/my/chat/{session_id}"
         key = uuid7()
         self._request: dict[str, Any] = {"method": "POST", "path": f"{self._path}/message"}
-        if retry_of is not None:
-            self._request |= {"path": f"{self._path}/turns/{retry_of}/retry", "headers": {"Idempotency-Key": key}}
+        if retry_of is not None or continues is not None:
+            step = f"{continues}/continue" if continues else f"{retry_of}/retry"
+            self._request |= {"path": f"{self._path}/turns/{step}", "headers": {"Idempotency-Key": key}}
         else:
-            target = {"target_agent": agent} if agent else {}
-            self._request["json"] = {"content": content, "idempotency_key": key} | target
+            target: dict[str, Any] = {"target_agent": agent} if agent else {}
+            files = {"attachments": list(attachments)} if attachments else {}
+            self._request["json"] = {"content": content, "idempotency_key": key} | target | files
         self._sleep = sleep
         self._sent = False
         self._last = 0

@@ -25,6 +25,8 @@ from artel.contract.connector import (
     Call,
     CallResult,
     Decided,
+    RevokeCall,
+    SettingsCall,
     UndoCall,
     answer,
     refusal,
@@ -33,6 +35,7 @@ from artel.paths.errors import PathError
 
 AT_ONCE = 8
 MAX_WAITING = 64
+QUIET_METHODS = frozenset({"workspace/extend", "workspace/grants", "workspace/complete"})  # not shown in the terminal
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, BUSY = -32700, -32600, -32601, -32602, -32603, -32000
 
 Message = dict[str, Any]
@@ -137,7 +140,8 @@ class Calls:
             error=result.error,
             milliseconds=round((time.monotonic() - started_at) * 1000, 1),
         )
-        self._show(report)
+        if method not in QUIET_METHODS:
+            self._show(report)
         return result
 
     def _carry_out(self, method: str, call: Call, deadline: Deadline) -> CallResult:
@@ -206,7 +210,12 @@ def _name(call: Call, result: CallResult) -> str:
     undone = (result.model_extra or {}).get("files") if isinstance(call, UndoCall) else None
     if undone:
         return ", ".join(str(file["path"]) for file in undone)
-    for field in ("path", "name", "of_turn"):
+    if isinstance(call, SettingsCall):
+        wanted = "read-only" if call.read_only else call.ask or "writable"
+        return str((result.model_extra or {}).get("mode", wanted))
+    if isinstance(call, RevokeCall):
+        return str((result.model_extra or {}).get("grant", call.grant_id))
+    for field in ("path", "name", "of_turn", "query", "ask_id"):
         if value := getattr(call, field, None):
             return str(value)
     return ""

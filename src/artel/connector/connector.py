@@ -14,19 +14,23 @@ from websockets.typing import Subprotocol
 
 from artel import __version__
 from artel.connector.calls import AT_ONCE, MAX_WAITING, Calls
-from artel.connector.errors import ConnectorRefused
+from artel.connector.errors import ConnectorRefused, Disconnected
 from artel.connector.state_folder import parent_pid
 from artel.contract.connector import (
+    CLOSE_DISCONNECTED,
     CLOSE_OTHER_CONNECTOR,
     CLOSE_REFUSED,
     CLOSE_TAKEN_OVER,
     DEAD_SECONDS,
     DECIDED,
+    DIFF_BYTES,
     MAX_FRAME_BYTES,
+    OLD_DIFF_BYTES,
     PING_SECONDS,
     PROTOCOL,
     Decided,
     Hello,
+    Mode,
     Welcome,
     request,
 )
@@ -70,6 +74,7 @@ class Connector:
         self._say = say
         self._undelivered = undelivered
         self._parent = parent_pid()
+        self.diff_bytes = OLD_DIFF_BYTES
         self._failures = 0  # since the last welcome
         self._socket: ClientConnection | None = None
         self._answering: set[asyncio.Task[None]] = set()
@@ -93,6 +98,10 @@ class Connector:
             self._failures += 1
             self._say(f"The connection to {self._server} is down ({reason}). Trying again in {delay:.1f} s.")
             await asyncio.sleep(delay)
+
+    def change_mode(self, mode: Mode) -> None:
+        """Use another mode in the next hello."""
+        self._hello = self._hello.model_copy(update={"mode": mode, "read_only": mode == "read-only"})
 
     async def decide(self, decided: Decided) -> None:
         """Send the user's decision to the server; if disconnected, it is sent after reconnecting."""
@@ -119,7 +128,7 @@ class Connector:
             if socket.subprotocol != PROTOCOL:
                 raise ConnectorRefused(f"{self._server} does not speak {PROTOCOL}. Is it an Artel server?")
             welcome = await self._say_hello(socket)
-            self._failures = 0
+            self._failures, self.diff_bytes = 0, max(OLD_DIFF_BYTES, min(DIFF_BYTES, welcome.diff_bytes))
             self._hello = self._hello.model_copy(update={"take_over": False})  # don't take over again on reconnect
             self._say(f"Connected to {self._server}, project {self._hello.project_id}.")
             self._socket = socket
@@ -207,6 +216,8 @@ class Connector:
             raise OtherConnector(
                 f"Another connector serves project {self._hello.project_id}. To replace it use --take-over."
             )
+        if code == CLOSE_DISCONNECTED:
+            raise Disconnected
         if code == CLOSE_TAKEN_OVER:
             raise OtherConnector(f"Another connector has taken over project {self._hello.project_id}.")
         if code == CLOSE_REFUSED:

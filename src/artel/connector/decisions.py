@@ -7,16 +7,15 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from artel.connector.errors import CallRefused
 from artel.connector.grants import Grant, Grants
-from artel.contract.connector import CallApproval, Holds
+from artel.contract.connector import MAX_QUESTION_SECONDS, CallApproval, Holds, Mode
 
 EXPIRE_SECONDS = 300.0
 MAX_OPEN = 50
-Mode = Literal["read-only", "yes", "terminal", "browser", "both"]
 MODE_WORDS: dict[Mode, str] = {
     "read-only": "read only",
     "yes": "all plain writes are let through",
@@ -24,13 +23,19 @@ MODE_WORDS: dict[Mode, str] = {
     "browser": "asks in the browser before each write",
     "both": "asks here and in the browser before each write",
 }
-Kind = Literal["write", "run", "delete", "undo"]
-_GERUNDS: dict[Kind, str] = {"write": "writing to", "run": "running", "delete": "deleting", "undo": "undoing"}
+Kind = Literal["write", "run", "delete", "undo", "change"]
+_GERUNDS: dict[Kind, str] = {
+    "write": "writing to",
+    "run": "running",
+    "delete": "deleting",
+    "undo": "undoing",
+    "change": "changing",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a question is about: a file and its new content, a command line, or changes to undo.
+    """What a question is about: a file and its new content, a command line, changes to undo, or another mode.
 
     An answer holds only for the turn that asked: the same change in another turn is another question.
     """
@@ -61,7 +66,7 @@ class OpenQuestion:
 
     ask_id: str
     proposal: ProposedAction
-    expires: float
+    expires: float = field(compare=False)  # the user can extend it
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class UserAnswer:
 
 
 class Decider:
-    """Decides by the mode that the connector was started in, and by the user's answers; thread-safe.
+    """Decides by the mode of the connector, and by the user's answers; thread-safe.
 
     Holds the open questions and the answers that no call has taken yet; the first answer to a question counts.
     """
@@ -94,6 +99,15 @@ class Decider:
         self._open: dict[Subject, OpenQuestion] = {}
         self._answered: dict[Subject, tuple[OpenQuestion, UserAnswer]] = {}
 
+    @property
+    def mode(self) -> Mode:
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        """Change the mode; calls that were decided already are carried out."""
+        self._mode = mode
+
     def require_not_read_only(self) -> None:
         if self._mode == "read-only":
             raise CallRefused("read_only", "The user has connected the workspace read-only.")
@@ -103,22 +117,17 @@ class Decider:
 
         An approval that was given for other contents does not count: the user is asked again.
         """
+        mode = self._mode  # once: it may change meanwhile
         self.require_not_read_only()
         subject = proposal.subject
         is_stale = approval is not None and not approval.is_for(proposal.old_sha256, subject.sha256)
-        is_let_through = (self._mode == "yes" and subject.kind == "write") or proposal.is_granted
+        is_let_through = (mode == "yes" and subject.kind == "write") or proposal.is_granted
         if is_let_through and not proposal.warning and not is_stale:
             return None
-        with self._lock:
-            self._expire()
-            answered = self._answered.pop(subject, None)
-        if answered is not None:
-            shown, answer = answered
-            if not answer.approved:
-                feedback = f" and said: {answer.feedback}" if answer.feedback else ""
-                raise CallRefused("refused", f"The user said no to {_describe(subject)}{feedback}")
+        shown = self._take_answer(subject)
+        if shown is not None:
             return shown.proposal.old_sha256
-        if approval is None or self._mode == "terminal" or is_stale:
+        if approval is None or mode == "terminal" or is_stale:
             raise self._ask(proposal)
         with self._lock:
             question = self._open.pop(subject, None)
@@ -134,6 +143,27 @@ class Decider:
         """
         self.require_not_read_only()
         return self.decide(replace(proposal, offer=None, is_granted=False), None) if self._mode == "terminal" else None
+
+    def consent(self, proposal: ProposedAction) -> None:
+        """Return if the user has said yes at the terminal, whatever the mode; else ask there: raise CallRefused."""
+        if self._take_answer(proposal.subject) is None:
+            raise self._ask(proposal)
+
+    def extend(self, ask_id: str, seconds: float) -> None:
+        """Keep a question open for at least so long from now; raise CallRefused if it is not open."""
+        with self._lock:
+            self._expire()
+            question = self._pop_open(ask_id)
+            if question is None:
+                raise CallRefused("no_question", "The question was answered already, or its time is over.")
+            expires = max(question.expires, self._clock() + min(seconds, MAX_QUESTION_SECONDS))
+            self._open[question.proposal.subject] = replace(question, expires=expires)
+
+    def seconds_left(self, ask_id: str) -> float:
+        """Return how long a question stays open; 0 if it is not open."""
+        with self._lock:
+            self._expire()
+            return max((q.expires - self._clock() for q in self._open.values() if q.ask_id == ask_id), default=0.0)
 
     def answer(self, ask_id: str, answer: UserAnswer) -> OpenQuestion | None:
         """Store the user's answer; return its question, None if that was answered already or has expired."""
@@ -163,6 +193,19 @@ class Decider:
             self._expire()
             return list(self._answered.values())
 
+    def _take_answer(self, subject: Subject) -> OpenQuestion | None:
+        """Return the question if the user said yes, None if there is no answer; raise CallRefused if they said no."""
+        with self._lock:
+            self._expire()
+            answered = self._answered.pop(subject, None)
+        if answered is None:
+            return None
+        question, answer = answered
+        if not answer.approved:
+            feedback = f" and said: {answer.feedback}" if answer.feedback else ""
+            raise CallRefused("refused", f"The user said no to {_describe(subject)}{feedback}")
+        return question
+
     def _ask(self, proposal: ProposedAction) -> CallRefused:
         """Ask the user, unless an open question is about the same; return the refusal with the question's details."""
         subject = proposal.subject
@@ -190,6 +233,7 @@ class Decider:
             warning=shown.warning or None,
             notice=shown.notice or None,
             expires_seconds=EXPIRE_SECONDS,
+            where=self._mode,
         )
 
     def _grant(self, offer: Grant | None, holds: Holds) -> None:

@@ -19,6 +19,10 @@ class CallRefused(Exception):
         self.more = more
 
 
+class Disconnected(Exception):
+    """The user has disconnected the folder on the page: the connector ends."""
+
+
 class TooLate(CallRefused):
     """The deadline passed before the call was carried out: nothing was changed."""
 

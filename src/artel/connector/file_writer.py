@@ -1,6 +1,7 @@
 """Carries out `workspace/write`, `workspace/edit`, `workspace/delete` and `workspace/undo`."""
 
 import hashlib
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -14,7 +15,16 @@ from artel.connector.rules import Rules, WriteRule
 from artel.connector.state_folder import StateFolder
 from artel.connector.undo import Undo
 from artel.connector.undo_store import Change, UndoStore
-from artel.contract.connector import Call, CallResult, DeleteCall, EditCall, UndoCall, WriteCall, lost_for_good
+from artel.contract.connector import (
+    DIFF_BYTES,
+    Call,
+    CallResult,
+    DeleteCall,
+    EditCall,
+    UndoCall,
+    WriteCall,
+    lost_for_good,
+)
 from artel.paths.beneath import Beneath
 from artel.paths.errors import FileChanged, FileMissing, PathError, WriteFailed
 from artel.paths.policy import Parts, split_path
@@ -59,7 +69,9 @@ class FileWriter:
         grants: Grants,
         journal: Journal,
         undo_store: UndoStore,
+        diff_bytes: Callable[[], int] = lambda: DIFF_BYTES,
     ) -> None:
+        """`diff_bytes` returns the size of a diff that the server accepts."""
         self._state = state
         self._files = files
         self._rules = rules
@@ -67,6 +79,7 @@ class FileWriter:
         self._grants = grants
         self._journal = journal
         self._undo_store = undo_store
+        self._diff_bytes = diff_bytes
 
     def carry_out(self, call: WriteCall | EditCall | DeleteCall | UndoCall, deadline: Deadline) -> CallResult:
         """Carry out a call at most once: a repeated one gets the same result again."""
@@ -74,6 +87,7 @@ class FileWriter:
             earlier = self._journal.find_result(call)
             if earlier is not None:
                 return earlier
+            deadline.require()  # the lock may have taken all the time
             self._decider.require_not_read_only()
             match call:
                 case WriteCall():
@@ -110,7 +124,7 @@ class FileWriter:
         old = _Old(self._files, call.path, rule)
         if old.sha256 == "":
             raise FileMissing(call.path)
-        shown = diff(call.path, old.content, b"", old.unseen_bytes)
+        shown = diff(call.path, old.content, b"", old.unseen_bytes, self._diff_bytes())
         subject, warning = Subject("delete", "/".join(split_path(call.path)), "", call.turn_id), old.lost("delete")
         self._decide(
             call,
@@ -166,7 +180,7 @@ class FileWriter:
             unchanged = _written(entry.size, sha256, entry.modified, is_new=False, unchanged=True)
             return self._journal.record_result(call, unchanged)
         glob, warning = glob_for(rule.names[-1]), old.lost("replace")
-        shown = diff(path, old.content, data, old.unseen_bytes)
+        shown = diff(path, old.content, data, old.unseen_bytes, self._diff_bytes())
         offer = Grant("write", glob) if glob is not None and len(rule.names) == 1 and not warning else None
         subject = Subject("write", "/".join(split_path(path)), sha256, call.turn_id)
         is_granted = self._grants.may_write(rule.names)

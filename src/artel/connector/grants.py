@@ -1,15 +1,21 @@
 """Grants: permissions of the user that hold for a session or for good."""
 
+import hashlib
 import json
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from artel.client.credentials import write_private
+from artel.connector.errors import CallRefused, Deadline
+from artel.contract.connector import CallResult, GrantsCall, RevokeCall
 from artel.paths.policy import Parts, is_protected, is_secret, matches
 
-MAX_GRANTS = 200
+MAX_GRANTS = 200  # of a session, and lasting ones
+NAME_CHARACTERS = 2_000  # that are shown
+Lasts = Literal["session", "always"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +24,15 @@ class Grant:
 
     kind: Literal["write", "run"]
     name: str
+    since: str | None = field(default=None, compare=False)  # None for grants of older versions
 
     @property
     def text(self) -> str:
         return f"{self.kind} {self.name}"
+
+    def key(self, lasts: Lasts) -> str:
+        """Return the id by which the user revokes the grant on the page."""
+        return hashlib.sha256(json.dumps([lasts, self.kind, self.name]).encode()).hexdigest()[:16]
 
 
 def glob_for(parts: Parts) -> str | None:
@@ -43,11 +54,15 @@ class Grants:
 
     def add(self, grant: Grant, *, always: bool) -> None:
         """Add a grant for this session, or with `always` for good."""
+        grant = replace(grant, since=datetime.now(UTC).isoformat(timespec="seconds"))
         with self._lock:
-            if not always:
-                self._session.append(grant)
-            elif grant not in (lasting := self.lasting()):
-                self._save([*lasting, grant][-MAX_GRANTS:])
+            before = self.lasting() if always else self._session
+            if grant in before:
+                return
+            if always:
+                self._save([*before, grant][-MAX_GRANTS:])
+            else:
+                self._session = [*before, grant][-MAX_GRANTS:]
 
     def lasting(self) -> list[Grant]:
         """Return the lasting grants; none if the file can't be read."""
@@ -60,6 +75,32 @@ class Grants:
         with self._lock:
             self._save([lasting for lasting in self.lasting() if lasting != grant])
 
+    def entries(self, _call: GrantsCall, _deadline: Deadline) -> CallResult:
+        """Carry out `workspace/grants`."""
+        found = [
+            {
+                "id": grant.key(lasts),
+                "kind": grant.kind,
+                "name": grant.name[:NAME_CHARACTERS],
+                "since": grant.since,
+                "lasts": lasts,
+            }
+            for lasts, grant in self._with_duration()
+        ]
+        return CallResult(success=True, grants=found)
+
+    def revoke_by_key(self, call: RevokeCall, _deadline: Deadline) -> CallResult:
+        """Carry out `workspace/revoke`, which is always allowed: it makes the connector stricter."""
+        for lasts, grant in self._with_duration():
+            if grant.key(lasts) == call.grant_id:
+                if lasts == "always":
+                    self.revoke(grant)
+                else:
+                    with self._lock:
+                        self._session = [other for other in self._session if other != grant]
+                return CallResult(success=True, grant=grant.text[:NAME_CHARACTERS])
+        raise CallRefused("no_grant", "There is no such grant. It may have been revoked already.")
+
     def may_write(self, names: list[Parts]) -> bool:
         """Return whether a file may be written under all its names (as requested, and with links resolved)."""
         globs = tuple(grant.name for grant in self._all() if grant.kind == "write")
@@ -71,6 +112,11 @@ class Grants:
     def _all(self) -> list[Grant]:
         with self._lock:
             return [*self._session, *self.lasting()]
+
+    def _with_duration(self) -> list[tuple[Lasts, Grant]]:
+        with self._lock:
+            session: list[tuple[Lasts, Grant]] = [("session", grant) for grant in self._session]
+            return [*session, *(("always", grant) for grant in self.lasting()[-MAX_GRANTS:])]
 
     def _save(self, grants: list[Grant]) -> None:
         write_private(self._path, json.dumps([asdict(grant) for grant in grants], indent=2))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from artel.connector.decisions import OpenQuestion, UserAnswer
+from artel.contract.connector import Mode
 
 # Called with a question's id and the user's answer; returns whether the question was still open.
 TakeAnswer = Callable[[str, UserAnswer], bool]
@@ -28,7 +29,10 @@ class Report:
 class Screen(Protocol):
     """Shows calls and asks questions; all methods are called in the event loop's thread."""
 
+    @property
+    def can_ask(self) -> bool: ...  # whether the user can answer questions here
     def begin(self, take: TakeAnswer) -> None: ...  # start to listen for answers
+    def change_mode(self, mode: Mode) -> None: ...  # show another mode, and ask as it says from now on
     def say(self, sentence: str) -> None: ...  # show a message about the connection
     def show(self, report: Report) -> None: ...  # show a call
     def ask(self, question: OpenQuestion) -> None: ...  # ask the user

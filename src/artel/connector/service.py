@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import platform
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -13,13 +14,15 @@ from artel.connector.audit_log import AuditLog
 from artel.connector.calls import Calls
 from artel.connector.commands import Commands, NamedCommand
 from artel.connector.connector import Connector
-from artel.connector.decisions import EXPIRE_SECONDS, Decider, Mode, OpenQuestion, UserAnswer
-from artel.connector.errors import AlreadyConnected, Deadline, FolderUnsuitable
+from artel.connector.decisions import EXPIRE_SECONDS, Decider, OpenQuestion, UserAnswer
+from artel.connector.errors import AlreadyConnected, Deadline, Disconnected, FolderUnsuitable
+from artel.connector.file_names import FileNames
 from artel.connector.file_reader import FileReader
 from artel.connector.file_search import FileSearcher
 from artel.connector.file_writer import FileWriter
 from artel.connector.grants import Grants
 from artel.connector.journal import Journal
+from artel.connector.remote_settings import RemoteSettings
 from artel.connector.rules import Rules
 from artel.connector.screen import Screen
 from artel.connector.state_folder import LEAVE_SIGNAL, STDIN_VARIABLE, StateFolder, parent_pid
@@ -32,7 +35,9 @@ from artel.contract.connector import (
     WRITING_METHODS,
     CallResult,
     Decided,
+    ExtendCall,
     Hello,
+    Mode,
 )
 from artel.errors import OtherConnector
 from artel.paths.beneath import Beneath
@@ -40,6 +45,7 @@ from artel.paths.errors import PathError
 
 TAKE_OVER_SECONDS = 15.0  # the other connector finishes its running calls first
 TAKE_OVER_POLL_SECONDS = 0.05
+MAX_MACHINE_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ class ConnectOptions:
     mode: Mode
     commands: tuple[NamedCommand, ...] = ()
     take_over: bool = False
+    is_fixed: bool = False  # the server may only make the mode stricter
 
 
 async def serve(options: ConnectOptions, screen: Screen) -> None:
@@ -110,13 +117,26 @@ class _Service:
         commands = Commands(list(options.commands), state, files, self._decider, grants, journal)
         undo_store = UndoStore(state.path / "undo")
         reader, searcher = FileReader(files, rules), FileSearcher(files, rules)
-        writer = FileWriter(state, files, rules, self._decider, grants, journal, undo_store)
+        writer = FileWriter(
+            state, files, rules, self._decider, grants, journal, undo_store, lambda: self._connector.diff_bytes
+        )
+        settings = RemoteSettings(
+            self._decider,
+            has_terminal=screen.can_ask,
+            is_fixed=options.is_fixed,
+            on_change=lambda mode: self._loop.call_soon_threadsafe(self._change_mode, mode),
+        )
         methods: dict[str, Callable[[Any, Deadline], CallResult]] = {
             "workspace/read": reader.read,
             "workspace/stat": reader.stat,
             "workspace/list": reader.list,
             "workspace/search": searcher.search,
             "workspace/run": commands.run,
+            "workspace/extend": self._extend,
+            "workspace/settings": settings.change,
+            "workspace/grants": grants.entries,
+            "workspace/revoke": grants.revoke_by_key,
+            "workspace/complete": FileNames(files, rules).complete,
             **dict.fromkeys(WRITING_METHODS, writer.carry_out),
         }
         audit = AuditLog(state.path / "audit.jsonl")
@@ -149,15 +169,35 @@ class _Service:
         self._loop.add_signal_handler(LEAVE_SIGNAL, leave)
         if os.environ.get(STDIN_VARIABLE):
             self._loop.add_reader(0, serving.cancel)  # nothing is ever written there: readable means closed
-        with suppress(asyncio.CancelledError):
+        try:
             await serving
+        except asyncio.CancelledError:
+            pass
+        except Disconnected:
+            self._screen.say("Disconnected on the page. To connect the folder again, run `artel connect`.")
         if is_taken_over:
             back = "" if parent_pid() is None else " This one comes back when that one ends."
             raise OtherConnector(f"Another `artel connect` has taken over this folder.{back}")
 
     def _ask(self, question: OpenQuestion) -> None:
         self._screen.ask(question)
-        self._loop.call_later(EXPIRE_SECONDS, self._screen.settle, question)
+        self._loop.call_later(EXPIRE_SECONDS, self._settle_expired, question)
+
+    def _settle_expired(self, question: OpenQuestion) -> None:
+        """Stop asking in the terminal, unless the question was extended."""
+        left = self._decider.seconds_left(question.ask_id)
+        if left > 0:
+            self._loop.call_later(left, self._settle_expired, question)
+        else:
+            self._screen.settle(question)
+
+    def _extend(self, call: ExtendCall, _deadline: Deadline) -> CallResult:
+        self._decider.extend(call.ask_id, call.seconds)
+        return CallResult(success=True)
+
+    def _change_mode(self, mode: Mode) -> None:
+        self._connector.change_mode(mode)
+        self._screen.change_mode(mode)
 
     def _take(self, ask_id: str, answer: UserAnswer) -> bool:
         question = self._decider.answer(ask_id, answer)
@@ -184,6 +224,7 @@ def _hello(options: ConnectOptions, state: StateFolder, files: Beneath) -> Hello
         mode=options.mode,
         commands={command.name: command.line[:MAX_COMMAND_CHARACTERS] for command in options.commands},
         take_over=options.take_over,
+        machine=platform.node()[:MAX_MACHINE_CHARACTERS] or None,
     )
 
 

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection
 from artel.connector_gateway.repository import ConnectorRepository, register_connector
-from artel.contract.connector import CLOSE_LOGIN_OVER, CLOSE_REFUSED, CLOSE_TAKEN_OVER, PING_SECONDS
+from artel.contract.connector import (
+    CLOSE_DISCONNECTED,
+    CLOSE_LOGIN_OVER,
+    CLOSE_REFUSED,
+    CLOSE_TAKEN_OVER,
+    PING_SECONDS,
+)
 from artel.contract.events import ConnectorOffline, ConnectorOnline, EventData
 from artel.db.engine import Database
 from artel.errors import ArtelError, Kind, ProjectNotFound, TooManyConnectors
@@ -128,6 +134,18 @@ class ConnectorConnections:
                 return PROJECT_GONE
             except ArtelError as failure:
                 log.warning("connector_not_renewed", reason=failure.detail)
+
+    async def disconnect(self, principal: Principal, project_id: int) -> bool:
+        """Close the connection of a user's project for good; return whether this process holds it."""
+        connection = self.of(principal, project_id)
+        if connection is None:
+            return False
+        _, end = self._connections[project_id]
+        # A connector that does not know the code would reconnect.
+        is_known = "settings" in connection.hello.features
+        end(CloseReason(CLOSE_DISCONNECTED if is_known else CLOSE_REFUSED, "Disconnected on the page."))
+        await self.close(connection)
+        return True
 
     def project_deleted(self, project_id: int) -> None:
         """Close the connection of a deleted project, if this process holds it."""

@@ -18,7 +18,7 @@ from artel.connector_gateway.connection import ConnectorLost, NotSent, rejection
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.relay_calls import RelayCall, RelayCallRepository, find_calls
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import ANSWERED, ANSWERS, CALLS, MUTATING_METHODS, Call, CallResult, Decided
+from artel.contract.connector import ANSWERED, ANSWERS, CALLS, DISCONNECT, MUTATING_METHODS, Call, CallResult, Decided
 from artel.db.engine import Database
 from artel.db.hints import QuestionOver
 from artel.errors import ArtelError, DatabaseUnavailable
@@ -32,6 +32,7 @@ RECONNECT_SECONDS = 0.2
 SERVE_SECONDS = 1.0
 NOTIFICATION_SECONDS = 60.0
 NOTIFY_SECONDS = 2.0
+DISCONNECT_SECONDS = 10.0
 _OFFLINE = (
     "The user's files can't be reached: no connector is online for this project. Ask the user to run `artel connect`."
 )
@@ -89,6 +90,17 @@ class Relay:
                 return _too_late(method, was_sent=sent_to is not None)
             except TimeoutError:
                 return _too_late(method, was_sent=True)
+
+    async def disconnect(self, principal: Principal, connector: OnlineConnector) -> bool:
+        """Close a connector's connection, in whichever process; return whether that was done."""
+        if connector.process_id == self._process_id:
+            return await self._connections.disconnect(principal, connector.project_id)
+        row = _row(uuid7(), connector, DISCONNECT, {})
+        try:
+            answer = await self._calls.ask(principal, row, DISCONNECT_SECONDS)
+        except NoAnswer:
+            return False
+        return bool(answer.get(DISCONNECT))
 
     async def notify_answered(self, principal: Principal, project_id: int, decided: Decided) -> None:
         """Make the connector stop asking a question that was answered elsewhere or whose caller has gone."""
@@ -178,6 +190,11 @@ class Relay:
                 if is_ours and self._connections.of(principal, relayed.project_id) is not None:
                     await self.notify_answered(principal, relayed.project_id, Decided.model_validate(relayed.params))
                 await self._calls.delete(principal, relayed.id)
+                return
+            if relayed.method == DISCONNECT:
+                is_ours = await self._calls.take(principal, relayed.id)
+                is_done = is_ours and await self._connections.disconnect(principal, relayed.project_id)
+                await self._calls.answer(principal, relayed.id, {DISCONNECT: is_done})
                 return
             answer = await self._forward_call(principal, relayed)
             has_caller = await self._calls.answer(principal, relayed.id, answer)

@@ -13,6 +13,8 @@ from artel.db.tx import Tx
 from artel.errors import OtherConnector
 from artel.projects.repository import ProjectRepository
 
+READ_ONLY = "read-only"
+
 
 @dataclass(frozen=True, slots=True)
 class OnlineConnector:
@@ -28,6 +30,7 @@ class OnlineConnector:
     commands: dict[str, str]
     features: list[str]
     since: datetime
+    machine: str | None = None
 
 
 class ConnectorRepository(TenantRepository):
@@ -59,6 +62,11 @@ class ConnectorRepository(TenantRepository):
         if not is_renewed:
             ProjectRepository(self.connection, self.tenant).get(project_id)
         return bool(is_renewed)
+
+    def set_mode(self, connector: OnlineConnector, mode: str) -> bool:
+        """Store the mode that a connector has now; return whether it still serves the project."""
+        is_current = connectors.c.project_id == connector.project_id, connectors.c.line_id == connector.line_id
+        return self._change({"mode": mode, "read_only": mode == READ_ONLY}, *is_current)
 
     def remove(self, project_id: int, connection_id: str) -> bool:
         """Delete a connection's row; return whether it still served the project."""

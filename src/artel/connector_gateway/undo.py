@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from artel.auth.principal import Principal
+from artel.connector_gateway.folder_calls import ASKS_IN_TERMINAL
 from artel.connector_gateway.relay import Relay
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.approvals import NewUndo, UndoneFile
@@ -22,6 +23,7 @@ UNDO_SECONDS = 25.0
 MAX_FILES = 100  # whose outcome is recorded
 MAX_PATH = 1_024
 _PUT_BACK = ("restored", "removed")
+_RECORDED = ("path", "turn_id", "outcome")  # of each file
 
 log = get_logger(__name__)
 
@@ -44,7 +46,7 @@ async def undo(
     )
     result = await relay.call(principal, project_id, "workspace/undo", call, UNDO_SECONDS, connector)
     files = result.more.get("files", [])
-    recorded = [{name: storable(file[name])[:MAX_PATH] for name in ("path", "outcome")} for file in files[:MAX_FILES]]
+    recorded = [{name: storable(file[name])[:MAX_PATH] for name in _RECORDED} for file in files[:MAX_FILES]]
     error = result.error and result.error[:ERROR_CHARACTERS]
     ended = replace(row, status=status_of(result), error=error, arguments=row.arguments | {"files": recorded})
     try:
@@ -58,9 +60,7 @@ async def undo(
             "Your files can't be reached. Run `artel connect` in your folder and try again, or run `artel undo` there."
         )
     if result.code == "asks":
-        raise UndoRefused(
-            "The terminal that runs the connector asks for your permission. Answer there, then try again."
-        )
+        raise UndoRefused(ASKS_IN_TERMINAL)
     raise UndoRefused(result.error or "There is nothing to undo")
 
 

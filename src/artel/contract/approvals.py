@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from artel.contract.connector import Holds
+from artel.contract.events import PlanTask
 from artel.contract.http import ResponseBody
 
 
@@ -15,18 +16,23 @@ class _Request(BaseModel):
 
 
 class TaskChange(_Request):
-    """The user's change of one task of a plan."""
+    """The user's change of one task of a plan, or a new task: one with a new id, an agent and a description."""
 
     id: str = Field(max_length=64, examples=["2"])
-    drop: bool = Field(False, description="Remove the task from the plan.")
+    drop: bool = Field(False, description="Remove the task; its dependants then depend on its dependencies.")
     agent: str | None = Field(None, max_length=63, examples=["agent_writer"])
     description: str | None = Field(None, max_length=4_000)
+    depends_on: list[Annotated[str, Field(max_length=64)]] | None = Field(
+        None, max_length=20, description="Ids of the tasks that must end first; replaces those of the plan."
+    )
 
 
 class ApprovalChanges(_Request):
     """Additional choices with an approval."""
 
-    tasks: list[TaskChange] = Field(default_factory=list, max_length=20, description="For plans: changes of tasks.")
+    tasks: list[TaskChange] = Field(
+        default_factory=list, max_length=40, description="For plans: changed, removed and new tasks."
+    )
     holds: Holds = Field("once", description="For connector writes: how long similar writes are approved.")
 
 
@@ -39,14 +45,40 @@ class NewDecision(_Request):
     changes: ApprovalChanges = Field(default_factory=ApprovalChanges)
 
 
+class NewExtension(_Request):
+    """More time for the user's decision."""
+
+    seconds: int = Field(1_800, ge=60, le=86_400, description="At most 24 hours from now in all.")
+
+
+class PlanChanges(_Request):
+    """Changes of a plan whose price is wanted."""
+
+    changes: ApprovalChanges = Field(default_factory=ApprovalChanges)
+
+
+class PlanPrice(ResponseBody):
+    """A changed plan and its price in dollars; nothing is stored."""
+
+    tasks: list[PlanTask]
+    estimated_cost: float | None = Field(description="Null if the price of a model is unknown.")
+    estimated_cost_low: float
+    estimated_cost_high: float
+    estimated_duration: float = Field(description="Seconds.")
+    unknown_prices: list[str] = Field(description="Models whose price is unknown.")
+
+
 class ApprovalState(ResponseBody):
     """An approval and the user's decision."""
 
     id: str
     project_id: int
+    project_name: str | None
     session_id: str
+    session_title: str | None
     turn_id: str
     agent_id: int | None
+    agent: str | None = Field(description="Name of the agent; null for plans, and if the agent was deleted.")
     kind: str
     tool: str
     arguments: dict[str, Any]
@@ -105,6 +137,29 @@ class Undone(BaseModel):
     files: list[UndoneFile]
 
 
+class ChangedFile(ResponseBody):
+    """What a turn did to one file."""
+
+    path: str = Field(examples=["src/app.py"])
+    action: Literal["write", "edit", "delete"] = Field(description="Of the last change.")
+    added: int | None = Field(description="Lines; null if no diff is stored for a change.")
+    removed: int | None
+    undone: bool
+    approval_id: str | None = Field(description="Approval of the last change, with its diff; null if it needed none.")
+    changes: int = Field(description="Number of changes.", examples=[1])
+
+
+class TurnChanges(ResponseBody):
+    """What a turn changed in the connected folder."""
+
+    turn_id: str
+    session_id: str | None
+    session_title: str | None = Field(description="Null if the session was deleted.")
+    at: datetime = Field(description="Time of the last change.")
+    agent: str = Field(description="Name of the agent, or of several.", examples=["agent_coder"])
+    files: list[ChangedFile]
+
+
 class ToolShown(BaseModel):
     """A tool that is available to the project's agents."""
 
@@ -145,6 +200,7 @@ class ToolDetails(ApprovalDetails):
     ask_id: str | None = None  # the connector's id for the question, if it asks too
     where: str | None = None  # "terminal" if only the connector takes the answer
     grant: str | None = None  # what else the approval may hold for
+    node: str | None = None  # whose own tool it is
     workflow_id: str | None = None
     task_id: str | None = None
 

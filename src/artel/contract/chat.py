@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from artel.contract.http import MAX_ID, RequestBody, ResponseBody, Session
+from artel.contract.http import MAX_ID, RequestBody, ResponseBody, Session, unset
 
 MAX_CONTENT_CHARACTERS = 200_000
 Content = Annotated[
@@ -17,6 +17,24 @@ TargetName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x0
 TargetId = Annotated[int, Field(ge=0, le=MAX_ID)]
 TimelineKind = Literal["message", "tool_call", "approval", "plan", "file_change", "notice"]
 IdempotencyKey = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$")]
+Rating = Literal["good", "bad"]
+
+
+AttachmentId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
+MAX_ATTACHMENTS = 10  # of one message
+
+
+class Attachment(ResponseBody):
+    """A file that was attached to a message, or uploaded for one."""
+
+    id: str
+    name: str = Field(examples=["notes.txt"])
+    media_type: str = Field(description="Found in the content.", examples=["text/plain"])
+    size: int = Field(description="Bytes.", examples=[1234])
+    kind: Literal["text", "image"]
+    lines: int | None = Field(default=None, description="Of a text.", examples=[120])
+    width: int | None = Field(default=None, description="Of an image, in pixels.")
+    height: int | None = Field(default=None, description="Of an image, in pixels.")
 
 
 class NewMessage(RequestBody):
@@ -29,6 +47,33 @@ class NewMessage(RequestBody):
     idempotency_key: IdempotencyKey | None = Field(
         default=None, description="A repeated request with the same key returns the same turn.", examples=["b2c9e3f0"]
     )
+    attachments: Annotated[list[AttachmentId], Field(max_length=MAX_ATTACHMENTS)] = Field(
+        default=[], description="Ids of files that were uploaded to this session and not sent yet.", examples=[[]]
+    )
+
+    @field_validator("attachments")
+    @classmethod
+    def _each_once(cls, ids: list[str]) -> list[str]:
+        if len(set(ids)) < len(ids):
+            raise ValueError("name each attachment once")
+        return ids
+
+
+class Retry(RequestBody):
+    """What to send instead of the earlier message; omitted fields are those of the earlier turn."""
+
+    content: Content = Field(default_factory=unset, examples=["What does this project do, in one sentence?"])
+    target_agent: TargetName | TargetId | None = Field(
+        default_factory=unset,
+        description="Name, name without `agent_`, or id of an agent; null for the orchestrator.",
+        examples=["coder"],
+    )
+
+
+class MessageChanges(RequestBody):
+    """The new content of a queued message."""
+
+    content: Content = Field(examples=["What does this project do, in one sentence?"])
 
 
 class Fork(RequestBody):
@@ -37,6 +82,22 @@ class Fork(RequestBody):
     message_id: Annotated[str, Field(max_length=64)] = Field(
         description="Last message of the new session.", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"]
     )
+
+
+class NewFeedback(RequestBody):
+    """Feedback on an answer; it replaces earlier feedback on the same answer."""
+
+    rating: Rating = Field(examples=["good"])
+    comment: Annotated[str, Field(max_length=2_000, pattern=r"^[^\x00]*$")] = Field(
+        default="", description="What was good or bad about it.", examples=["Short and to the point."]
+    )
+
+
+class Feedback(ResponseBody):
+    """Your feedback on an answer."""
+
+    rating: Rating
+    comment: str
 
 
 class ContextItem(ResponseBody):
@@ -56,6 +117,15 @@ class Usage(ResponseBody):
     output_tokens: int = 0
     cost_usd: float | None = Field(default=0.0, description="Null if a price is unknown.")
     calls: int = 0
+
+
+class AnswerUsage(ResponseBody):
+    """Tokens and cost of the turn of an answer."""
+
+    model: str = Field(examples=["gpt-4"])
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = Field(default=0.0, description="Null if a price is unknown.")
 
 
 class MessageResponse(ResponseBody):
@@ -95,13 +165,22 @@ class ChatMessage(ResponseBody):
     agent_id: int | None
     agent: str | None = Field(examples=["agent_coder"])
     status: str = Field(
-        description="ok; failed for a failure notice; cut_off for a partial answer; retried for messages that were sent"
-        " again later. Later prompts contain only messages with status ok.",
+        description="ok; failed for a failure notice; cut_off for a partial answer; continued for a partial answer that"
+        " a later message goes on from; retried for messages that were sent again later. Later prompts contain only"
+        " messages with status ok or continued.",
         examples=["ok"],
     )
     error_code: str | None = Field(description="Why the answer is missing or incomplete.", examples=["timeout"])
     retry_of: str | None = Field(description="Turn whose message was sent again.")
+    continues: str | None = Field(default=None, description="Cut-off message that this answer goes on from.")
     tokens: int
+    feedback: Feedback | None = Field(default=None, description="Your feedback on this answer.")
+    attachments: list[Attachment] = Field(default=[], description="Files that were attached, in order.")
+    usage: AnswerUsage | None = Field(default=None, description="Tokens and cost of the turn, on answers.")
+    duration_ms: int | None = Field(
+        default=None, description="From the acceptance to the end of the turn, on answers.", examples=[812]
+    )
+    context: int | None = Field(default=None, description="Number of memories in the prompt, on answers.", examples=[2])
     timestamp: datetime
 
 
@@ -128,6 +207,7 @@ class TurnState(ResponseBody):
     finished_at: datetime | None
     duration_ms: int
     retry_of: str | None = Field(description="Turn whose message was sent again.")
+    continues: str | None = Field(default=None, description="Cut-off message that it goes on from.")
 
 
 class Found(ResponseBody):
@@ -172,7 +252,7 @@ class WorkflowState(ResponseBody):
     request: str
     instruction: str
     plan_id: str | None
-    planned_by: str | None = Field(examples=["model"], description="model, cache, fallback or user.")
+    planned_by: str | None = Field(examples=["model"], description="model, cache, fallback, user or only_agent.")
     tasks: list[WorkflowTaskState]
     estimated_cost: float | None = Field(description="Expected cost; null if a price is unknown.")
     estimated_cost_low: float | None

@@ -8,8 +8,10 @@ asking). Unknown fields are ignored, for compatibility between versions.
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 from typing_extensions import TypedDict
+
+from artel.text import storable
 
 PROTOCOL = "artel.connector.v1"
 GUIDANCE = "AGENTS.md"  # file name, and name of the feature of a connector whose folder contains it
@@ -22,12 +24,19 @@ MAX_ENTRIES = 10_000  # in a listing or an undo; the connector has the same limi
 MAX_MATCHES = 1_000
 MAX_CONTENT_BYTES = 10_000_000
 MAX_COMMAND_CHARACTERS = 1_000
+OLD_DIFF_BYTES, DIFF_BYTES = 90_000, 200_000  # that older servers accept, and this one
+MAX_DIFF_CHARACTERS = DIFF_BYTES + 200  # with the line that says that it is cut
+MAX_QUESTION_SECONDS = 86_400.0  # that a question can be kept open, from now
+MAX_GRANTS = 400  # of a session and lasting ones together
+MAX_COMPLETIONS = 100
+MAX_COMPLETED_CHARACTERS = 200
 
 # WebSocket close codes of the server.
 CLOSE_REFUSED = 4400  # invalid hello, or the project was deleted
 CLOSE_LOGIN_OVER = 4401  # the token is no longer valid; reconnect with another
 CLOSE_OTHER_CONNECTOR = 4409  # another connector serves the project
 CLOSE_TAKEN_OVER = 4410  # another connector has taken over; do not reconnect
+CLOSE_DISCONNECTED = 4411  # the user has disconnected the folder on the page; do not reconnect
 CLOSE_MISBEHAVED = 4413  # too many or too large messages, or not JSON-RPC
 CLOSE_TRY_LATER = 1013  # the server is busy (standard WebSocket code)
 
@@ -49,6 +58,8 @@ Code = Literal[
     "refused",  # by the user or a rule at the connector
     "approval_needed",  # the call needs an approval and has none
     "no_command",
+    "no_grant",
+    "no_question",  # it was answered, or has expired
     "too_late",
     "unknown",  # the connection broke; whether the call was executed is unknown
     "failed",
@@ -57,6 +68,9 @@ Code = Literal[
     "timed_out",
 ]
 Holds = Literal["once", "session", "always"]
+# Where plain writes are approved, and all modes of a connector ("yes": plain writes need no approval).
+Ask = Literal["terminal", "browser", "both"]
+Mode = Literal["read-only", "yes", "terminal", "browser", "both"]
 CommandName = Annotated[str, Field(min_length=1, max_length=63)]
 Command = Annotated[str, Field(max_length=MAX_COMMAND_CHARACTERS)]
 Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=1_000)]
@@ -76,16 +90,18 @@ class Hello(_Message):
     workspace_name: str = Field(min_length=1, max_length=200)
     read_only: bool = False
     features: Annotated[list[Annotated[str, Field(max_length=50)]], Field(max_length=20)] = []
-    # How plain writes are approved ("yes": all are), the named commands, and whether to replace another connector.
-    mode: Literal["read-only", "yes", "terminal", "browser", "both"] = "terminal"
+    # How plain writes are approved, the named commands, and whether to replace another connector.
+    mode: Mode = "terminal"
     commands: Annotated[dict[CommandName, Command], Field(max_length=50)] = {}
     take_over: bool = False
+    machine: Annotated[str, Field(max_length=200), AfterValidator(storable)] | None = None  # name of the computer
 
 
 class Welcome(_Message):
     """The server's answer to `hello`."""
 
     ping_seconds: float = PING_SECONDS
+    diff_bytes: int = OLD_DIFF_BYTES  # the longest diff that the server accepts
 
 
 class CallApproval(_Message):
@@ -192,6 +208,41 @@ class UndoCall(Call):
     again: bool = True
 
 
+class ExtendCall(Call):
+    """`workspace/extend`: keep a question open for longer."""
+
+    ask_id: str
+    seconds: float = Field(gt=0, le=MAX_QUESTION_SECONDS)  # from receipt
+
+
+class SettingsCall(Call):
+    """`workspace/settings`: change where writes are approved, or whether the folder is read-only.
+
+    The connector decides: it refuses, or asks at its terminal, what would allow more than the options that it was
+    started with.
+    """
+
+    ask: Ask | None = None
+    read_only: bool | None = None
+
+
+class GrantsCall(Call):
+    """`workspace/grants`: list the user's grants."""
+
+
+class RevokeCall(Call):
+    """`workspace/revoke`: revoke a grant."""
+
+    grant_id: str
+
+
+class CompleteCall(Call):
+    """`workspace/complete`: find files and folders whose path contains a text, best matches first."""
+
+    query: str = Field(max_length=MAX_COMPLETED_CHARACTERS)
+    most: int = Field(20, ge=1, le=MAX_COMPLETIONS)
+
+
 CALLS: dict[str, type[Call]] = {
     "workspace/read": ReadCall,
     "workspace/write": WriteCall,
@@ -202,6 +253,11 @@ CALLS: dict[str, type[Call]] = {
     "workspace/delete": DeleteCall,
     "workspace/run": RunCall,
     "workspace/undo": UndoCall,
+    "workspace/extend": ExtendCall,
+    "workspace/settings": SettingsCall,
+    "workspace/grants": GrantsCall,
+    "workspace/revoke": RevokeCall,
+    "workspace/complete": CompleteCall,
 }
 # Those that the file writer carries out, and all after whose lost answer it is unknown whether something was changed.
 WRITING_METHODS = ("workspace/write", "workspace/edit", "workspace/delete", "workspace/undo")
@@ -275,14 +331,14 @@ class CallAnswer(CallResult):
 
     error: _Error | None = None
     ask_id: _Line | None = None
-    diff: Annotated[str, Field(max_length=100_000)] | None = None
+    diff: Annotated[str, Field(max_length=MAX_DIFF_CHARACTERS)] | None = None
     grant: Annotated[str, Field(max_length=5_000)] | None = None
     old_sha256: _Line | None = None
     new_sha256: _Line | None = None
     warning: Annotated[str, Field(max_length=1_000)] | None = None
     notice: Annotated[str, Field(max_length=1_000)] | None = None
     expires_seconds: float | None = None
-    where: _Line | None = None  # where the user is asked; set by the server
+    where: _Line | None = None  # where the user is asked; set by the server if the connector is older
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
@@ -371,6 +427,51 @@ class UndoAnswer(CallAnswer):
     files: Annotated[list[UndoneEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
 
 
+class SettingsAnswer(CallAnswer):
+    """The mode of a connector after a change."""
+
+    needed = "mode"
+
+    mode: Mode | None = None
+
+
+class GrantEntry(TypedDict):
+    """A grant: `name` is a glob of paths, or a command line; `since` is None for one of an older version."""
+
+    id: _Line
+    kind: Literal["write", "run"]
+    name: _Path
+    since: _Line | None
+    lasts: Literal["session", "always"]
+
+
+class GrantsAnswer(CallAnswer):
+    """The user's grants."""
+
+    needed = "grants"
+    characters = 2_000_000
+    structure = 100_000
+
+    grants: Annotated[list[GrantEntry], Field(max_length=MAX_GRANTS, fail_fast=True)] | None = None
+
+
+class NameEntry(TypedDict):
+    """A file or a folder, of which only the name is given."""
+
+    path: _Path
+    type: Literal["file", "directory"]
+
+
+class CompleteAnswer(CallAnswer):
+    """Files and folders whose path contains a text."""
+
+    needed = "files"
+    structure = 100_000
+
+    files: Annotated[list[NameEntry], Field(max_length=MAX_COMPLETIONS, fail_fast=True)] | None = None
+    is_cut: bool | None = None
+
+
 ANSWERS: dict[str, type[CallAnswer]] = {
     "workspace/read": ReadAnswer,
     "workspace/stat": StatAnswer,
@@ -381,6 +482,11 @@ ANSWERS: dict[str, type[CallAnswer]] = {
     "workspace/delete": WriteAnswer,
     "workspace/run": RunAnswer,
     "workspace/undo": UndoAnswer,
+    "workspace/extend": CallAnswer,
+    "workspace/settings": SettingsAnswer,
+    "workspace/grants": GrantsAnswer,
+    "workspace/revoke": CallAnswer,
+    "workspace/complete": CompleteAnswer,
 }
 
 
@@ -390,6 +496,7 @@ def lost_for_good(verb: str, size: int) -> str:
 
 
 DECIDED, ANSWERED = "workspace/decided", "workspace/answered"
+DISCONNECT = "disconnect"  # between server processes only: close the connection
 
 
 class Decided(_Message):

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
+from artel.contract.chat import AnswerUsage
+
 
 class EventData(BaseModel):
     """The data of an event; session_id, turn_id and timestamp are added when it is sent."""
@@ -16,6 +18,19 @@ class EventData(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: ClassVar[str]
+
+
+class AttachedFile(TypedDict):
+    """A file that was attached to a message: lines of a text, width and height of an image in pixels."""
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    kind: str
+    lines: int | None
+    width: int | None
+    height: int | None
 
 
 class MessageCreated(EventData):
@@ -26,6 +41,22 @@ class MessageCreated(EventData):
     role: str
     content: str
     retry_of: str | None = None  # the turn whose message was sent again
+    attachments: list[AttachedFile] = []
+
+
+class MessageChanged(EventData):
+    """A message that is still queued was changed."""
+
+    type = "message_changed"
+    message_id: str
+    content: str
+
+
+class AnswerContinued(EventData):
+    """A new turn goes on with a cut-off answer."""
+
+    type = "answer_continued"
+    message_id: str  # the cut-off message
 
 
 class DirectAgentCall(EventData):
@@ -64,6 +95,17 @@ class MessageCompleted(EventData):
     agent_id: int | None
     status: str = "ok"  # or failed, or cut_off for a partial answer
     error_code: str | None = None
+    continues: str | None = None  # the cut-off message that it goes on from
+    usage: AnswerUsage | None = None  # of the turn, on answers
+    duration_ms: int | None = None  # from the acceptance to the end of the turn
+    context: int | None = None  # number of memories in the prompt
+
+
+class SessionChanged(EventData):
+    """A session of the project was created, renamed or deleted, or its state changed."""
+
+    type = "session_changed"
+    session_id: str
 
 
 class PlanTask(TypedDict):
@@ -216,6 +258,14 @@ class ApprovalResolved(EventData):
     feedback: str
 
 
+class ApprovalExtended(EventData):
+    """The user has more time to decide an approval."""
+
+    type = "approval_extended"
+    approval_id: str
+    expires_at: datetime
+
+
 class ApprovalTimeoutWarning(EventData):
     """An approval expires soon."""
 
@@ -247,6 +297,15 @@ class ConnectorOnline(EventData):
     type = "connector_online"
     connector_id: str
     workspace_name: str
+    read_only: bool
+
+
+class ConnectorChanged(EventData):
+    """The mode of a connector was changed on the page."""
+
+    type = "connector_changed"
+    connector_id: str
+    mode: str
     read_only: bool
 
 
@@ -290,7 +349,7 @@ class StoredEvent:
     @cached_property
     def frame(self) -> bytes:
         """The event as a server-sent event; cached for all readers."""
-        if self.session_id is None:
+        if self.session_id is None:  # an event of a project
             ids: dict[str, Any] = {"project_id": self.project_id}
         else:
             ids = {"session_id": self.session_id, "turn_id": self.turn_id}

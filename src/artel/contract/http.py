@@ -92,12 +92,6 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _refuse_node(runtime: Any) -> Any:
-    if runtime == "node":
-        raise ValueError("agents can't run on nodes yet; use local")
-    return runtime
-
-
 def _all_different(names: list[str]) -> list[str]:
     if len(set(names)) != len(names):
         raise ValueError("must not contain duplicates")
@@ -129,18 +123,20 @@ ProjectSettings = Annotated[
     dict[str, JsonValue],
     bounded_json(MAX_SETTINGS_CHARACTERS, MAX_SETTINGS_DEPTH),
     Field(
-        description="Settings of the project: a JSON object of at most 16,384 characters. The settings for tools and "
-        "plans (`tools`, `approval_seconds`, `plans`, `monthly_budget_usd`) are validated."
+        description="Settings of the project: a JSON object of at most 16,384 characters. The settings for tools, "
+        "nodes and plans (`tools`, `approval_seconds`, `plans`, `monthly_budget_usd`, `nodes_allowed`) are validated."
     ),
 ]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", description="Unique in the project.")]
 Role = Annotated[str, Field(min_length=1, max_length=64, pattern=_VISIBLE_LINE)]
 # No URLs and no `..`: a provider's library might request them.
+MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]*(/[A-Za-z0-9_+@-][A-Za-z0-9_.+:@-]*)*$"
+MAX_MODEL_CHARACTERS = 200
 ModelName = Annotated[
     str,
     Field(
-        max_length=200,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]*(/[A-Za-z0-9_+@-][A-Za-z0-9_.+:@-]*)*$",
+        max_length=MAX_MODEL_CHARACTERS,
+        pattern=MODEL_NAME,
         description="Model name of LiteLLM: `gpt-4o`, `anthropic/claude-sonnet-4-5`, `ollama/llama3:8b`.",
     ),
 ]
@@ -166,8 +162,13 @@ MaxToolCalls = Annotated[
 ]
 RowId = Annotated[int, Field(ge=0, le=MAX_JSON_INTEGER), BeforeValidator(whole)]
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
-Runtime = Literal["local", "node"]
-NewRuntime = Annotated[Literal["local"], BeforeValidator(_refuse_node)]
+Runtime = Annotated[
+    Literal["local", "node"],
+    Field(
+        description="Where it runs: in the server, or on a node that has all its `capabilities` (without capabilities: "
+        "the node with its name)."
+    ),
+]
 
 
 class RequestBody(BaseModel):
@@ -269,7 +270,11 @@ class BrowserSignIn(RequestBody):
 class PasswordChange(RequestBody):
     """The old and the new password of an account."""
 
-    old_password: SecretStr = Field(max_length=MAX_PASSWORD_CHARACTERS, examples=["an old passphrase of mine"])
+    old_password: Annotated[SecretStr, Field(max_length=MAX_PASSWORD_CHARACTERS)] | None = Field(
+        default=None,
+        description="Left out only for the first password of an account that was created with a link.",
+        examples=["an old passphrase of mine"],
+    )
     new_password: Password = Field(examples=["seven green bottles on the wall"])
 
 
@@ -299,6 +304,10 @@ class Account(ResponseBody):
     email: str | None = Field(examples=["ada@example.org"])
     is_admin: bool
     created_at: datetime
+    password_state: Literal["set", "missing", "external"] = Field(
+        description="`missing`: created with a link, and may choose a password; `external`: signs in with a link on "
+        "the server's machine, or through an identity provider."
+    )
     demo: bool = Field(False, description="Whether the demo brain answers, because no model is configured.")
 
 
@@ -357,12 +366,39 @@ def _stored_loop(loop: Any) -> Any:
     return {name: value for name, value in (loop or {}).items() if name in AgentLoop.model_fields}
 
 
+class AgentFallback(RequestBody):
+    """The model that answers when the agent's own fails."""
+
+    enabled: bool = Field(default=True, description="Whether another model may answer.")
+    model: ModelName | None = Field(default=None, description="That model; null is the server's fallback model.")
+
+    def or_default(self, default: str | None) -> str | None:
+        """Return the model that answers when the agent's own fails; None if there is none."""
+        return (self.model or default) if self.enabled else None
+
+
+class AgentFallbackChanges(RequestBody):
+    """Changes of an agent's fallback; omitted fields do not change."""
+
+    enabled: bool = Field(default_factory=unset)
+    model: ModelName | None = Field(default_factory=unset)
+
+
+def _stored_fallback(fallback: Any) -> Any:
+    """Return the stored fallback without fields of later versions; agents of earlier versions have none."""
+    if isinstance(fallback, AgentFallback):
+        return fallback
+    return {name: value for name, value in (fallback or {}).items() if name in AgentFallback.model_fields}
+
+
 class NewAgent(RequestBody):
-    """A new agent; only name, role, model and system_prompt are required."""
+    """A new agent; only name, role and system_prompt are required."""
 
     name: AgentName = Field(examples=["agent_reviewer"])
     role: Role = Field(examples=["reviewer"])
-    model: ModelName = Field(examples=["gpt-4"])
+    model: ModelName = Field(
+        default_factory=unset, description="By default the server's `default_model`.", examples=["gpt-4"]
+    )
     system_prompt: SystemPrompt = Field(examples=["You review changes and say what matters, most important first."])
     temperature: Temperature = 0.7
     max_tokens: MaxTokens = 2048
@@ -370,8 +406,9 @@ class NewAgent(RequestBody):
     concurrency_limit: ConcurrencyLimit = 3
     capabilities: NameList = Field(default=[], examples=[["review_code"]])
     memory: bool = True
-    runtime: NewRuntime = "local"
+    runtime: Runtime = "local"
     loop: AgentLoop = AgentLoop()
+    fallback: AgentFallback = AgentFallback()
 
 
 class AgentChanges(RequestBody):
@@ -387,8 +424,9 @@ class AgentChanges(RequestBody):
     concurrency_limit: ConcurrencyLimit = Field(default_factory=unset)
     capabilities: NameList = Field(default_factory=unset)
     memory: bool = Field(default_factory=unset)
-    runtime: NewRuntime = Field(default_factory=unset)
+    runtime: Runtime = Field(default_factory=unset)
     loop: AgentLoopChanges = Field(default_factory=unset)
+    fallback: AgentFallbackChanges = Field(default_factory=unset)
 
 
 class Agent(ResponseBody):
@@ -413,6 +451,7 @@ class Agent(ResponseBody):
     memory: bool
     runtime: Runtime
     loop: Annotated[AgentLoop, BeforeValidator(_stored_loop)] = AgentLoop()
+    fallback: Annotated[AgentFallback, BeforeValidator(_stored_fallback)] = AgentFallback()
     created_at: datetime
     updated_at: datetime
 
@@ -462,9 +501,16 @@ class NewSession(RequestBody):
 
 
 class SessionChanges(RequestBody):
-    """Changes of a session."""
+    """Changes of a session; omitted fields do not change."""
 
     title: Title = Field(default_factory=unset, examples=["The landing page, again"])
+    pinned: bool = Field(default_factory=unset)
+    archived: bool = Field(default_factory=unset, description="Whether lists of sessions leave it out.")
+    recipient: Annotated[str, Field(min_length=1, max_length=200, pattern=_ANY_TEXT)] | None = Field(
+        default_factory=unset,
+        description="Name, name without `agent_`, or id of an agent; null for the orchestrator.",
+        examples=["coder"],
+    )
 
 
 class Session(ResponseBody):
@@ -473,6 +519,20 @@ class Session(ResponseBody):
     session_id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
     project_id: int = Field(examples=[1])
     title: str = Field(examples=["A new landing page"])
+    title_source: Literal["auto", "user"] = Field(description="Whether you named it, or the server did.")
+    pinned: bool
+    archived: bool = Field(description="Whether lists of sessions leave it out.")
+    recipient: str | None = Field(
+        description="Agent that the last message was sent to; null: the orchestrator.", examples=["agent_coder"]
+    )
+    state: Literal["idle", "working", "waiting", "failed"] = Field(
+        description="working: a turn runs or is queued; waiting: it waits for your decision; failed: the last turn did."
+    )
+    waiting: int = Field(description="Number of pending approvals.", examples=[0])
+    cost_usd: float | None = Field(description="Cost of its model calls; null if a price is unknown.", examples=[0.02])
+    changed_files: int = Field(
+        description="Number of your files that agents changed, also if the change was undone.", examples=[2]
+    )
     created_at: datetime
     updated_at: datetime
 

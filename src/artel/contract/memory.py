@@ -45,6 +45,13 @@ class AddMemory(RequestBody):
     metadata: Metadata = Field(default_factory=dict, examples=[{}])
 
 
+class MemoryChanges(RequestBody):
+    """Changes of a memory; omitted fields do not change."""
+
+    content: Content = Field(default_factory=unset, examples=["The customer wants invoices as PDF and on paper."])
+    pinned: bool = Field(default_factory=unset, description="Whether every search considers it.", examples=[True])
+
+
 class SearchMemory(RequestBody):
     """A memory search; omitted filters match everything. Both dates are inclusive."""
 
@@ -65,7 +72,9 @@ class Memory(ResponseBody):
     success: bool
     task_id: str | None
     metadata: dict[str, JsonValue]
+    pinned: bool = Field(description="Whether it is listed first, and every search considers it.")
     created_at: datetime
+    edited_at: datetime | None = Field(description="When its content was last changed by its user.")
 
 
 class FoundMemory(Memory):

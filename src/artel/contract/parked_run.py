@@ -1,11 +1,12 @@
 """A run that waits for the user, as it is stored with its turn or task. Any server resumes it, after an upgrade too."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from artel.contract.chat import ContextItem, Usage
+from artel.contract.node_messages import NodeToolCall, NodeToolResult
 
 VERSION = 1
 
@@ -24,6 +25,18 @@ class ParkedCall(_Stored):
     arguments: str
 
 
+class ParkedFile(_Stored):
+    """A file that the user attached to the next message; images are read again when the run is resumed."""
+
+    id: str
+    name: str
+    media_type: str
+    size: int
+    lines: int | None = None
+    width: int | None = None
+    height: int | None = None
+
+
 class ParkedMessage(_Stored):
     """A message of the conversation with the model."""
 
@@ -32,6 +45,7 @@ class ParkedMessage(_Stored):
     tool_calls: tuple[ParkedCall, ...] = ()
     tool_call_id: str | None = None
     part: str = ""
+    file: ParkedFile | None = None
 
 
 class ParkedState(_Stored):
@@ -44,10 +58,23 @@ class ParkedState(_Stored):
     draft: str = ""
     finish_reason: str = ""
     sent_back: tuple[ParkedMessage, ...] = ()
-    iterations: int = 0
-    tool_calls: int = 0
+    iterations: Annotated[int, Field(ge=0)] = 0
+    tool_calls: Annotated[int, Field(ge=0)] = 0
     phases: tuple[str, ...] = ()
     is_announced: bool = False
+    # Of AGT-05.6; runs that earlier versions stored lack them.
+    action: str = ""
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    context: dict[str, JsonValue] | None = None
+    phase: str = ""
+    understanding: str = ""
+    plan: tuple[str, ...] = ()
+    tool_results: tuple[dict[str, JsonValue], ...] = ()
+    critique: str = ""
+    result: JsonValue = None
+    error: str | None = None
+    llm_calls: int = 0
+    start_time: float = 0.0
 
 
 class SingleCall(_Stored):
@@ -56,6 +83,22 @@ class SingleCall(_Stored):
     tool: str
     arguments: dict[str, JsonValue]
     id: str | None = None
+
+
+class ParkedNodeRun(_Stored):
+    """The run of an agent on a node, which asked for tools of the worker space or for a person's approval.
+
+    Without a state it goes on from its commands: nothing was asked for yet, or a host was interrupted.
+    """
+
+    node: str = ""
+    node_type: str = ""  # nodes of the type can go on with its tasks
+    step: int = 0  # of the command that asked
+    state: str = ""  # the node's own
+    calls: tuple[NodeToolCall, ...] = ()  # without a result
+    results: tuple[NodeToolResult, ...] = ()
+    tool_calls: int = 0  # of the task so far
+    is_announced: bool = False
 
 
 class UsageShare(_Stored):
@@ -69,12 +112,14 @@ class UsageShare(_Stored):
 class ParkedRun(_Stored):
     """Everything that is needed to resume a run.
 
-    The run of an agent has `state` or `single`; the turn of a plan has `workflow_id`, and its tasks have their own.
+    The run of an agent has `state`, `single` or `node`; the turn of a plan has `workflow_id`, and its tasks have their
+    own.
     """
 
     version: int = VERSION
     state: ParkedState | None = None
     single: SingleCall | None = None
+    node: ParkedNodeRun | None = None
     child: "ParkedRun | None" = None  # the run of the agent's child that waits
     agent_id: int | None = None
     task_id: str | None = None  # of a child

@@ -12,6 +12,7 @@ MAX_TASKS = 20  # of a plan
 
 # Bounded, since each entry of a listing is matched with each of them.
 Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)]
+NodeGlobs = Annotated[list[Annotated[str, Field(min_length=1, max_length=255)]], Field(max_length=100)]
 
 
 class ToolRule(BaseModel):
@@ -38,6 +39,16 @@ class PolicySettings(BaseModel):
     def problem(self) -> str | None:
         """Why all tools are off if the stored settings are invalid, and what to do."""
         return self._problem
+
+    def rule(self, tool: str) -> ToolRule:
+        """Return a tool's own rule merged with the rule for all tools (`*`)."""
+        common, own = self.tools.get("*") or ToolRule(), self.tools.get(tool) or ToolRule()
+        return ToolRule.model_construct(  # not validated: the merged lists may be longer than each may be
+            enabled=common.enabled and own.enabled,
+            requires_approval=common.requires_approval or own.requires_approval,
+            allowed_paths=own.allowed_paths or common.allowed_paths,
+            denied_paths=[*common.denied_paths, *own.denied_paths],
+        )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "PolicySettings":
@@ -73,6 +84,14 @@ class PlanSettings(BaseModel):
     monthly_budget_usd: float | None = Field(None, ge=0, le=1_000_000_000)
 
 
+class NodeSettings(BaseModel):
+    """The part of a project's settings that is about nodes."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    nodes_allowed: NodeGlobs = ["*"]  # globs of the names of nodes that the project's agents may use
+
+
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:
     """A project's settings as the server uses them; parts of earlier versions that are not valid become strict."""
@@ -80,6 +99,7 @@ class EffectiveSettings:
     policy: PolicySettings
     plans: ApprovalRules
     monthly_budget_usd: float | None
+    nodes_allowed: tuple[str, ...] = ("*",)
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "EffectiveSettings":
@@ -91,4 +111,8 @@ class EffectiveSettings:
         limit = stored.get("monthly_budget_usd")
         if not isinstance(limit, int | float) or isinstance(limit, bool) or limit < 0:
             limit = None
-        return cls(PolicySettings.of(stored), plans, limit)
+        try:
+            nodes = tuple(NodeSettings.model_validate(stored).nodes_allowed)
+        except ValidationError:
+            nodes = ()
+        return cls(PolicySettings.of(stored), plans, limit, nodes)

@@ -3,8 +3,9 @@
 from datetime import date, datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from artel.contract.connector import Ask
 from artel.contract.http import Page, ResponseBody
 
 
@@ -96,9 +97,44 @@ class ConnectorState(ResponseBody):
     connector_id: str | None = None
     workspace_name: str | None = None
     read_only: bool | None = None
-    mode: str | None = None
-    commands: list[str] = Field(default=[])
+    mode: str | None = Field(default=None, description="read-only, yes, terminal, browser or both")
+    ask: Ask | None = Field(default=None, description="Where writes are approved; null if they are not asked about.")
+    commands: list[str] = Field(default=[], description="Names of the commands that agents may run.")
     since: str | None = None
+    machine: str | None = Field(default=None, description="Name of the computer.", examples=["laptop"])
+
+
+class ConnectorChange(BaseModel):
+    """Another mode for a connector, which may refuse it; what is not given stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ask: Ask | None = Field(default=None, description="Where to ask before writes.")
+    read_only: bool | None = Field(default=None, description="Whether all writes are refused.")
+
+
+class GrantShown(ResponseBody):
+    """A permission that the user gave agents of a connected folder."""
+
+    id: str = Field(examples=["9f60d8d3f6a1b2c0"])
+    what: Literal["write", "run"]
+    glob: str = Field(description="Paths, or the command line.", examples=["src/*.py"])
+    since: datetime | None
+    lasts: Literal["session", "always"] = Field(description="session: until the connector ends")
+
+
+class FileName(ResponseBody):
+    """A file or folder of the connected folder."""
+
+    path: str = Field(examples=["src/app.py"])
+    type: Literal["file", "directory"]
+
+
+class FileNames(ResponseBody):
+    """Files and folders whose path contains a text, best matches first."""
+
+    items: list[FileName]
+    truncated: bool = Field(description="Whether there are, or may be, more.")
 
 
 class WorkspaceRecord(ResponseBody):

@@ -19,6 +19,7 @@ from artel.db.sqlite_writer import SqliteWriter
 from artel.db.tx import Lease, Tx
 from artel.errors import DatabaseUnavailable
 from artel.logs import get_logger
+from artel.settings import Settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,6 +31,7 @@ SEARCHERS = 2
 STEPS_PER_CHECK = 1_000  # of SQLite's virtual machine, between two checks of the deadline
 QUERY_CANCELED = "57014"
 LOCK_WAIT_SECONDS = 10
+WAL_POLL_SECONDS = 0.01
 
 log = get_logger(__name__)
 
@@ -166,6 +168,15 @@ class UserDatabase:
         return await self._database.run_and_announce(attempt)
 
 
+def open_database(settings: Settings) -> Database:
+    """Return the configured database, unconnected."""
+    return Database(
+        settings.sqlalchemy_url,
+        connections=settings.database_connections,
+        synchronous=settings.sqlite_synchronous,
+    )
+
+
 @contextmanager
 def _time_limit(connection: Connection, seconds: float) -> Iterator[None]:
     """Let the database stop queries after a timeout; PostgreSQL applies half of it to each statement."""
@@ -195,7 +206,7 @@ def _sqlite_engine(url: str, synchronous: str, begin: str, connections: int) -> 
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # we begin and commit ourselves, also for DDL
         connection.execute(f"PRAGMA busy_timeout = {LOCK_WAIT_SECONDS * 1000}")
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_wal(connection)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute("PRAGMA foreign_keys = ON")
         if read_only:
@@ -206,6 +217,21 @@ def _sqlite_engine(url: str, synchronous: str, begin: str, connections: int) -> 
         connection.exec_driver_sql(begin)
 
     return engine
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log; wait while another process does so, for which SQLite has no timeout."""
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as failure:
+            kind = failure.sqlite_errorcode & 0xFF  # the rest says more exactly why, as that another process recovers
+            if kind != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(WAL_POLL_SECONDS)
+        else:
+            return
 
 
 def _postgres_engine(url: str, connections: int) -> Engine:

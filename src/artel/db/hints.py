@@ -11,6 +11,24 @@ class SessionChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionListChanged:
+    """What a list shows of a session changed: it was created, renamed, started to work, waits, ended or was deleted."""
+
+    user_id: int
+    project_id: int
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TitleWanted:
+    """A session that is named after its first message got an answer, so that a model can make a title."""
+
+    user_id: int
+    session_id: str
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectChanged:
     """The stream of a project has new events."""
 
@@ -73,3 +91,8 @@ class ProjectDeleted:
 @dataclass(frozen=True, slots=True)
 class MemoriesChanged:
     """There are memories to index."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettingsChanged:
+    """An administrator changed the providers of models or a setting."""

@@ -8,7 +8,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Insert, Select
+from sqlalchemy import Connection, Dialect, Insert, SelectBase
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import UpdateBase
@@ -47,7 +47,7 @@ class Rows:
 class Statement:
     """A statement and its compiled form for each dialect."""
 
-    def __init__(self, statement: Select[Any] | UpdateBase, columns: Sequence[str] | None = None) -> None:
+    def __init__(self, statement: SelectBase | UpdateBase, columns: Sequence[str] | None = None) -> None:
         """Store a statement; an insert needs the names of the rows' columns."""
         self._statement = statement
         self._columns = columns
@@ -80,7 +80,7 @@ class _Compiled:
     """The SQL of a statement in one dialect and the conversions of its values."""
 
     def __init__(
-        self, statement: Select[Any] | UpdateBase, dialect: Dialect, columns: Sequence[str] | None = None
+        self, statement: SelectBase | UpdateBase, dialect: Dialect, columns: Sequence[str] | None = None
     ) -> None:
         compiled: Any = statement.compile(dialect=dialect, column_keys=columns)
         self.sql: str = compiled.string

@@ -1,15 +1,10 @@
 """The tables. Each table of user data has user_id, and composite foreign keys tie it to the parent's user_id."""
 
-from datetime import UTC, datetime
-from typing import Any
-
 from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
     Column,
-    DateTime,
-    Dialect,
     Float,
     ForeignKey,
     ForeignKeyConstraint,
@@ -19,11 +14,13 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    TypeDecorator,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.schema import SchemaItem
+
+from artel.db.columns import Id, Moment, of_project, of_session, partial_index, project_foreign_key
 
 metadata = MetaData(
     naming_convention={
@@ -34,52 +31,9 @@ metadata = MetaData(
     }
 )
 
-# SQLite autoincrements only columns of the type INTEGER.
-Id = BigInteger().with_variant(Integer(), "sqlite")
-
-
-class Moment(TypeDecorator[datetime]):
-    """A datetime that is always in UTC with its zone, which SQLite doesn't store."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        return value.astimezone(UTC) if value else None
-
-    def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        if value is None:
-            return None
-        moment: datetime = value
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
 
 def _table(name: str, *items: SchemaItem, sqlite_autoincrement: bool = False) -> Table:
     return Table(name, metadata, *items, sqlite_autoincrement=sqlite_autoincrement)
-
-
-def _project_foreign_key() -> ForeignKeyConstraint:
-    """Return the composite foreign key to the project of the same user."""
-    return ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE")
-
-
-def _of_project(*, primary_key: bool = False) -> tuple[SchemaItem, ...]:
-    """Return the columns user_id and project_id, tied to the project."""
-    key: dict[str, Any] = {"primary_key": True, "autoincrement": False} if primary_key else {"nullable": False}
-    return Column("user_id", Id, **key), Column("project_id", Id, **key), _project_foreign_key()
-
-
-def _of_session(*, primary_key: bool = False) -> tuple[SchemaItem, ...]:
-    """Return the columns user_id, project_id and session_id, tied to the session."""
-    user_id, project_id, _ = _of_project(primary_key=primary_key)
-    session_id = Column("session_id", String(36), nullable=False, primary_key=primary_key)
-    own = ["user_id", "project_id", "session_id"]
-    session = ["sessions.user_id", "sessions.project_id", "sessions.id"]
-    return user_id, project_id, session_id, ForeignKeyConstraint(own, session, ondelete="CASCADE")
-
-
-def _partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
-    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 
 # A deleted account stays as a row without data, so that its tokens and external subject stay refused and its id is
@@ -99,7 +53,7 @@ users = _table(
     Column("created_at", Moment, nullable=False),
     Column("deleted_at", Moment),
     UniqueConstraint("issuer", "subject"),
-    _partial_index("uq_users_local_email", "email", where="issuer IS NULL AND deleted_at IS NULL", unique=True),
+    partial_index("uq_users_local_email", "email", where="issuer IS NULL AND deleted_at IS NULL", unique=True),
     sqlite_autoincrement=True,
 )
 
@@ -112,6 +66,7 @@ installation = _table(
     Column("compatible_since", String(32), nullable=False),
     # Separates installations that share a Redis, since their users and projects have the same ids.
     Column("key", String(36), nullable=False),
+    Column("settings_version", Integer, nullable=False, server_default="0"),  # raised with each change of server_tables
 )
 
 login_attempts = _table(
@@ -150,6 +105,24 @@ login_codes = _table(
     Index(None, "expires_at"),
 )
 
+# What administrators, the operator and users did with the server. Entries have no foreign keys: they outlive what they
+# report.
+audit_log = _table(
+    "audit_log",
+    Column("id", Id, primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("is_routine", Boolean, nullable=False),  # caused by any user, so bounded apart from the others
+    Column("actor_id", Id),
+    Column("actor", String(20), nullable=False),  # user, operator, server or unknown
+    Column("action", String(40), nullable=False),
+    Column("target", String(255), nullable=False),
+    Column("target_user_id", Id),
+    Column("detail", String(500), nullable=False),
+    Index(None, "is_routine", "id"),
+    Index(None, "action", "id"),
+    sqlite_autoincrement=True,
+)
+
 projects = _table(
     "projects",
     Column("id", Id, primary_key=True),
@@ -161,7 +134,7 @@ projects = _table(
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
     UniqueConstraint("user_id", "id"),
-    _partial_index("uq_projects_default", "user_id", where="is_default", unique=True),
+    partial_index("uq_projects_default", "user_id", where="is_default", unique=True),
     sqlite_autoincrement=True,
 )
 
@@ -169,7 +142,7 @@ projects = _table(
 agents = _table(
     "agents",
     Column("id", Id, primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("parent_agent_id", Id, ForeignKey("agents.id", ondelete="CASCADE")),
     Column("name", String(63), nullable=False),
     Column("role", String(64), nullable=False),
@@ -183,6 +156,7 @@ agents = _table(
     Column("memory", Boolean, nullable=False),
     Column("runtime", String(10), nullable=False),
     Column("loop", JSON(none_as_null=True)),  # NULL: the defaults
+    Column("fallback", JSON(none_as_null=True)),  # NULL: the server's fallback model
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
     UniqueConstraint("project_id", "name"),
@@ -196,13 +170,21 @@ agents = _table(
 sessions = _table(
     "sessions",
     Column("id", String(36), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("title", String(200), nullable=False),
+    # user: given by the user. words: the beginning of the first message, until a model has made one. auto: by a model.
+    Column("title_source", String(10), nullable=False, server_default="auto"),
+    Column("pinned", Boolean, nullable=False, server_default=false()),
+    Column("archived", Boolean, nullable=False, server_default=false()),
+    Column("recipient_id", Id),  # the agent that the last message was sent to; NULL: the orchestrator
+    Column("failed", Boolean, nullable=False, server_default=false()),  # whether the turn that ended last has failed
+    Column("cost_micros", BigInteger, nullable=False, server_default="0"),
+    Column("price_unknown", Boolean, nullable=False, server_default=false()),  # some calls had no known price
     Column("last_event", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
     UniqueConstraint("user_id", "project_id", "id"),
-    Index(None, "user_id", "updated_at"),
+    Index(None, "user_id", "archived", "updated_at"),
 )
 
 
@@ -211,7 +193,7 @@ sessions = _table(
 messages = _table(
     "messages",
     Column("id", String(36), primary_key=True),
-    *_of_session(),
+    *of_session(),
     Column("number", Integer, nullable=False),
     Column("turn_number", Integer, nullable=False, server_default="0"),
     Column("turn_id", String(36)),
@@ -222,7 +204,10 @@ messages = _table(
     Column("status", String(10), nullable=False),
     Column("error_code", String(64)),  # why the answer is missing or incomplete
     Column("retry_of", String(36)),  # the turn that this one retries
+    Column("continues", String(36)),  # the cut-off message that this one goes on from
     Column("tokens", Integer, nullable=False),
+    Column("feedback", JSON(none_as_null=True)),  # of the user on an answer
+    Column("attachments", JSON(none_as_null=True)),  # what the list shows of the attached files
     Column("created_at", Moment, nullable=False),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
     Index(None, "session_id", "turn_number", "number"),
@@ -232,7 +217,7 @@ messages = _table(
 turns = _table(
     "turns",
     Column("id", String(36), primary_key=True),
-    *_of_session(),
+    *of_session(),
     Column("number", Integer, nullable=False),
     Column("mode", String(12), nullable=False),
     Column("agent_id", Id),
@@ -245,20 +230,21 @@ turns = _table(
     Column("context", JSON(none_as_null=True)),  # memories in the prompt
     Column("parked", JSON(none_as_null=True)),  # saved state of a run that waits for a person
     Column("retry_of", String(36)),  # the turn that this one retries
+    Column("continues", String(36)),  # the cut-off message that this one goes on from; it has no message of its own
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("finished_at", Moment),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
     UniqueConstraint("session_id", "idempotency_key"),
     Index(None, "user_id", "project_id", "agent_id", "finished_at"),
-    _partial_index("ix_turns_unfinished", "project_id", "session_id", "number", where="finished_at IS NULL"),
+    partial_index("ix_turns_unfinished", "project_id", "session_id", "number", where="finished_at IS NULL"),
 )
 
 # Drafts of answers: stored while they are streamed and removed at the end of the turn.
 drafts = _table(
     "drafts",
     Column("turn_id", String(36), primary_key=True),
-    *_of_session(),
+    *of_session(),
     Column("content", Text, nullable=False),
     Index(None, "session_id"),
 )
@@ -266,7 +252,7 @@ drafts = _table(
 # Events of a session, numbered from 1 without gaps, stored in the same transaction as the change.
 events = _table(
     "events",
-    *_of_session(primary_key=True),
+    *of_session(primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("turn_id", String(36)),
     Column("type", String(40), nullable=False),
@@ -278,7 +264,7 @@ events = _table(
 # Events of a project across sessions, numbered from 1 like a session's events.
 project_events = _table(
     "project_events",
-    *_of_project(primary_key=True),
+    *of_project(primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("type", String(40), nullable=False),
     Column("data", JSON, nullable=False),
@@ -301,7 +287,7 @@ spaces = _table(
     Column("owner", String(36)),
     Column("epoch", Integer, nullable=False),
     Column("config_version", Integer, nullable=False),
-    _project_foreign_key(),
+    project_foreign_key(),
     Index(None, "owner"),
 )
 
@@ -309,7 +295,7 @@ spaces = _table(
 space_calls = _table(
     "space_calls",
     Column("id", String(36), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("operation", String(40), nullable=False),
     Column("agent_id", Id),
     Column("answer", JSON(none_as_null=True)),
@@ -330,16 +316,17 @@ connectors = _table(
     Column("mode", String(12), nullable=False),
     Column("commands", JSON, nullable=False),
     Column("features", JSON, nullable=False),
+    Column("machine", String(200)),
     Column("since", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False),
-    _project_foreign_key(),
+    project_foreign_key(),
 )
 
 # Remote calls to a connector that is connected to another process; the reply is written into the same row.
 relay_calls = _table(
     "relay_calls",
     Column("id", String(36), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("process_id", String(36), nullable=False),
     Column("method", String(40), nullable=False),
     Column("params", JSON, nullable=False),
@@ -348,11 +335,14 @@ relay_calls = _table(
     Index(None, "process_id"),
 )
 
+# Calls that changed a file of the user. A literal text: only a query that says the same uses the index.
+_FILE_CHANGES = "status = 'done' AND tool IN ('tool_write_file', 'tool_edit_file', 'tool_delete_file')"
+
 # Audit log of all tool calls, including refused ones. Contents are stored as hash and size.
 tool_calls = _table(
     "tool_calls",
     Column("id", String(36), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("session_id", String(36)),
     Column("turn_id", String(36)),
     Column("agent_id", Id),
@@ -368,13 +358,15 @@ tool_calls = _table(
     Column("finished_at", Moment),
     Index(None, "user_id", "project_id", "created_at"),
     Index(None, "session_id", "created_at"),
+    partial_index("ix_tool_calls_changes", "session_id", where=_FILE_CHANGES),
 )
+IS_FILE_CHANGE = text(_FILE_CHANGES)
 
 # Approvals: questions to the user, each bound to the exact arguments of one call in one turn.
 approvals = _table(
     "approvals",
     Column("id", String(36), primary_key=True),
-    *_of_session(),
+    *of_session(),
     Column("turn_id", String(36), nullable=False),
     Column("agent_id", Id),
     Column("kind", String(10), nullable=False),
@@ -395,14 +387,14 @@ approvals = _table(
     Index(None, "user_id", "created_at"),
     Index(None, "turn_id"),
     Index(None, "session_id"),
-    _partial_index("ix_approvals_pending", "expires_at", where="status = 'pending'"),
+    partial_index("ix_approvals_pending", "expires_at", where="status = 'pending'"),
 )
 
 # Requests to the orchestrator with plan, budget and result. Money is in millionths of a dollar.
 workflows = _table(
     "workflows",
     Column("id", String(36), primary_key=True),
-    *_of_session(),
+    *of_session(),
     Column("turn_id", String(36), nullable=False),  # the latest one: a retry is a turn of its own
     Column("status", String(20), nullable=False),
     Column("request", Text, nullable=False),
@@ -423,7 +415,7 @@ workflows = _table(
     Index(None, "user_id", "created_at"),
     Index(None, "turn_id"),
     Index(None, "session_id"),
-    _partial_index("ix_workflows_unfinished", "project_id", where="finished_at IS NULL"),
+    partial_index("ix_workflows_unfinished", "project_id", where="finished_at IS NULL"),
 )
 
 # The tasks of a workflow; `id` is the task id in the plan.
@@ -431,7 +423,7 @@ tasks = _table(
     "tasks",
     Column("workflow_id", String(36), ForeignKey("workflows.id", ondelete="CASCADE"), primary_key=True),
     Column("id", String(64), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("number", Integer, nullable=False),
     Column("agent_id", Id),
     Column("agent", String(63), nullable=False),
@@ -460,14 +452,14 @@ plan_cache = _table(
     Column("user_id", Id, nullable=False),
     Column("plan", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _project_foreign_key(),
+    project_foreign_key(),
 )
 
 # Budgets: of a plan (`scope` is its workflow), or of a project in a month (`scope` is 2026-11).
 budgets = _table(
     "budgets",
     Column("id", String(36), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("kind", String(10), nullable=False),
     Column("scope", String(36), nullable=False),
     Column("limit_micros", BigInteger, nullable=False),
@@ -483,7 +475,7 @@ reservations = _table(
     "reservations",
     Column("id", String(36), primary_key=True),
     Column("budget_id", String(36), ForeignKey("budgets.id", ondelete="CASCADE"), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("turn_id", String(36), nullable=False),
     Column("micros", BigInteger, nullable=False),
     Column("user_month", String(7)),  # if it also counts against the user's monthly limit
@@ -496,7 +488,7 @@ reservations = _table(
 usage = _table(
     "usage",
     Column("id", String(36), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("session_id", String(36), nullable=False),
     Column("turn_id", String(36), nullable=False),
     Column("agent_id", Id),  # None: the orchestrator
@@ -522,7 +514,7 @@ user_budgets = _table(
 alerts = _table(
     "alerts",
     Column("id", String(36), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("kind", String(40), nullable=False),
     Column("subject", String(100), nullable=False),
     Column("severity", String(10), nullable=False),
@@ -530,14 +522,60 @@ alerts = _table(
     Column("raised_at", Moment, nullable=False),
     Column("resolved_at", Moment),
     Index(None, "user_id", "project_id", "raised_at"),
-    _partial_index("uq_alerts_open", "project_id", "kind", "subject", where="resolved_at IS NULL", unique=True),
+    partial_index("uq_alerts_open", "project_id", "kind", "subject", where="resolved_at IS NULL", unique=True),
+)
+
+# Nodes: agents as processes of their own, one row per name. `epoch` is a fencing token: it grows with each instance of
+# the name, so that what an older one says is refused. A row therefore outlives its node: it is hidden when the node was
+# not heard of for a while or deregistered, and deleted when no message of it can be left.
+nodes = _table(
+    "nodes",
+    Column("name", String(255), primary_key=True),
+    Column("uid", String(100), nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("node_type", String(63), nullable=False),
+    Column("protocol", String(10), nullable=False),
+    Column("passport", JSON, nullable=False),  # without its status
+    Column("status", JSON, nullable=False),  # of the last heartbeat
+    Column("registered_at", Moment, nullable=False),
+    Column("heartbeat_at", Moment, nullable=False),
+    Column("deregistered_at", Moment),
+    Column("chosen_at", Moment),  # for its last task
+)
+
+# Commands to nodes: the outbox of the hosts. The host publishes a command again with the same id until it is answered,
+# and the next host does so after a crash. `problem` is what the monitor found: stuck or lost.
+node_commands = _table(
+    "node_commands",
+    Column("id", String(100), primary_key=True),
+    *of_project(),
+    Column("turn_id", String(36), ForeignKey("turns.id", ondelete="CASCADE"), nullable=False),
+    Column("task_id", String(128), nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("node_name", String(255), nullable=False),
+    Column("node_uid", String(100), nullable=False),
+    Column("node_epoch", Integer, nullable=False),
+    Column("status", String(10), nullable=False),
+    Column("problem", String(10)),
+    Column("command", JSON, nullable=False),
+    Column("answer", JSON(none_as_null=True)),
+    Column("progress_at", Moment),
+    Column("phase", String(40)),
+    Column("elapsed", Float),  # seconds, as the node said last
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    UniqueConstraint("user_id", "task_id", "step", "attempt"),
+    Index(None, "turn_id"),
+    Index(None, "updated_at"),
+    partial_index("ix_node_commands_open", "node_name", where="status IN ('sending', 'sent')"),
 )
 
 # Archives: memories of deleted agents.
 memory_archives = _table(
     "memory_archives",
     Column("id", String(36), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("agent_id", Id, nullable=False),
     Column("agent", String(63), nullable=False),
     Column("memories", Integer, nullable=False),
@@ -545,11 +583,13 @@ memory_archives = _table(
     Index(None, "user_id", "project_id"),
 )
 
+_OF_AGENT = "user_id", "project_id", "agent_id", "id"
+
 # Memories: the source from which the vector index is rebuilt. A row belongs to an agent or to an archive.
 memories = _table(
     "memories",
     Column("id", String(36), primary_key=True),
-    *_of_project(),
+    *of_project(),
     Column("agent_id", Id),
     Column("archive_id", String(36), ForeignKey("memory_archives.id", ondelete="CASCADE")),
     Column("type", String(40), nullable=False),
@@ -558,16 +598,20 @@ memories = _table(
     Column("task_id", String(64)),
     Column("metadata", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
+    Column("edited_at", Moment),  # when its user changed its content
+    Column("pinned_at", Moment),  # None: it is not pinned
     Column("indexed_at", Moment),
     ForeignKeyConstraint(
         ["user_id", "project_id", "agent_id"],
         ["agents.user_id", "agents.project_id", "agents.id"],
         ondelete="CASCADE",
     ),
-    Index(None, "user_id", "project_id", "agent_id", "id"),
+    Index(None, *_OF_AGENT),
     Index(None, "archive_id"),
-    _partial_index("ix_memories_not_indexed", "id", where="indexed_at IS NULL AND archive_id IS NULL"),
-    _partial_index("ix_memories_of_agent_not_indexed", "agent_id", "id", where="indexed_at IS NULL"),
+    partial_index("ix_memories_not_indexed", "id", where="indexed_at IS NULL AND archive_id IS NULL"),
+    # With all columns of the index above, because SQLite would prefer that one to a shorter index.
+    partial_index("ix_memories_of_agent_not_indexed", *_OF_AGENT, where="indexed_at IS NULL"),
+    partial_index("ix_memories_of_agent_pinned", *_OF_AGENT, where="pinned_at IS NOT NULL"),
 )
 
 # Pending work on the vector index besides adding memories: collections to clear, drop or rename. It belongs to no

@@ -11,6 +11,7 @@ from sqlalchemy import (
     LargeBinary,
     Row,
     Select,
+    SelectBase,
     Table,
     Update,
     bindparam,
@@ -48,7 +49,7 @@ class prepared:  # noqa: N801 - used as a decorator
     The decorated function takes the repository's class and returns the statement, which must filter by owner.
     """
 
-    def __init__(self, build: Callable[[Any], Select[Any] | UpdateBase]) -> None:
+    def __init__(self, build: Callable[[Any], SelectBase | UpdateBase]) -> None:
         self._build = build
         self._statement: Statement | None = None
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.auth.principal import Principal
-from artel.contract.events import AgentStatusChanged, EventData, StoredEvent
+from artel.contract.events import AgentStatusChanged, EventData, SessionChanged, StoredEvent
 from artel.db.engine import Database
 from artel.db.hints import ProjectChanged
 from artel.db.tables import project_events, projects
@@ -111,6 +111,7 @@ class ProjectEventWriter:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: dict[tuple[Principal, int], list[EventData]] = {}
+        self._changed: set[tuple[int, str]] = set()  # sessions whose change waits to be written: once is enough
         self._count = 0
         self._writing: asyncio.Task[None] | None = None
 
@@ -126,6 +127,12 @@ class ProjectEventWriter:
     def agent_changed(self, principal: Principal, project_id: int, agent_id: int, old: str, new: str) -> None:
         self.add(principal, project_id, AgentStatusChanged(agent_id=agent_id, old_status=old, new_status=new))
 
+    def session_changed(self, principal: Principal, project_id: int, session_id: str) -> None:
+        """Queue that a list shows something else of a session."""
+        if (project_id, session_id) not in self._changed and self._count < MAX_WAITING:
+            self._changed.add((project_id, session_id))
+            self.add(principal, project_id, SessionChanged(session_id=session_id))
+
     async def close(self) -> None:
         """Write the queued events."""
         if self._writing is not None:
@@ -135,6 +142,7 @@ class ProjectEventWriter:
         await asyncio.sleep(GATHER_SECONDS)
         while self._waiting:
             waiting, self._waiting, self._count = self._waiting, {}, 0
+            self._changed.clear()
             for (principal, project_id), events in waiting.items():
                 try:
                     await self._database.of(principal).run(write_project_events, project_id, events)

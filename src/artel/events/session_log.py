@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam
 
 from artel.contract.events import EventData, StoredEvent
-from artel.db.hints import SessionChanged
+from artel.db.hints import SessionChanged, SessionListChanged
 from artel.db.lease import LeaseLost
 from artel.db.tables import events
 from artel.db.tenant import Tenant, TenantRepository, prepared
 from artel.db.tx import Tx
-from artel.sessions.repository import SessionRepository
+from artel.sessions.repository import SessionRepository, TurnEffect
 
 MAX_PAGE = 500
 
@@ -67,17 +67,25 @@ class SessionLog:
     The readers of the session are notified after the commit.
     """
 
-    def __init__(self, tx: Tx, session_id: str, count: int = 0) -> None:
-        """Lock the session and take `count` numbers; `write` gets at least so many events."""
+    def __init__(self, tx: Tx, session_id: str, count: int = 0, ended: TurnEffect | None = None) -> None:
+        """Lock the session and take `count` numbers; `write` gets at least so many events.
+
+        `ended` is the effect of a turn that ends in this transaction.
+        """
         self._tx = tx
         self.session_id = session_id
-        self.project_id, last = SessionRepository(tx).take_numbers(session_id, count)
+        self.session = SessionRepository(tx).take_numbers(session_id, count, ended)
+        self.project_id: int = self.session.project_id
         if tx.lease is not None and tx.lease.project_id != self.project_id:
             raise LeaseLost
-        self.first = last - count + 1  # the number of the next event
+        self.first: int = self.session.last_event - count + 1  # the number of the next event
         self._taken = count
         # Even if nothing is written now: an earlier attempt may have been committed without its caller knowing.
         tx.after_commit(SessionChanged(session_id))
+
+    def note_state(self) -> None:
+        """Announce after the commit that lists of sessions show something else of this one."""
+        self._tx.after_commit(SessionListChanged(self._tx.principal.user_id, self.project_id, self.session_id))
 
     def write(self, turn_id: str | None, *happened: EventData) -> None:
         """Add the events, all at once."""

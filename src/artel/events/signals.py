@@ -19,8 +19,9 @@ SHARE_SECONDS = 0.1
 MAX_REMOTE_TEXT = 262_144  # readers of other processes see a longer answer only when it is complete
 
 # session: events of a session (id). work: turns or calls of a project wait (id). cancelled: a turn was ended by another
-# process than its runner (id). agents: an agent was changed or deleted (ids of project and agent).
-Kind = Literal["session", "work", "cancelled", "agents"]
+# process than its runner (id). agents: an agent was changed or deleted (ids of project and agent). settings: an
+# administrator changed the settings of the server.
+Kind = Literal["session", "work", "cancelled", "agents", "settings"]
 
 log = get_logger(__name__)
 
@@ -72,6 +73,10 @@ class Signals:
         for agent_id in agent_ids:
             self._send("agents", f"{project_id}/{agent_id}")
 
+    def settings_changed(self) -> None:
+        """Signal to other processes that an administrator changed the settings of the server."""
+        self._send("settings", "")
+
     def write_answer(self, key: AnswerKey, text: str) -> None:
         """Stream a piece of a partial answer; other processes get the text so far, every SHARE_SECONDS at most."""
         self._hub.write(key, text)
@@ -109,6 +114,8 @@ class Signals:
             case "agents":
                 project_id, agent_id = key.split("/")
                 self._notify(kind, int(project_id), int(agent_id))
+            case "settings":
+                self._notify(kind)
             case "written":
                 user_id, session_id, message_id, task_id, n, text, *more = json.loads(key)
                 turn_id = more[0] if more else None  # an older version does not send it

@@ -1,36 +1,48 @@
 """Transactions for what users do with workflows: list them, decide about plans, ask again, retry."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from typing import Any
 
+from pydantic import JsonValue
 from sqlalchemy import ColumnElement, Connection
 
 from artel import kill_points
 from artel.agent_loop.context import MAX_HISTORY_MESSAGES
+from artel.agent_memory.repository import NewMemory
+from artel.agent_memory.transactions import remember
 from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
 from artel.budgets.month import shortage
-from artel.contract.approvals import TaskChange
+from artel.contract.approvals import PlanPrice, TaskChange
 from artel.contract.events import TaskProgress
+from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
-from artel.db.hints import WorkWaiting
+from artel.db.hints import MemoriesChanged, WorkWaiting
 from artel.db.tables import workflows
 from artel.db.tx import Tx
 from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, WorkflowNotOver
 from artel.events.session_log import SessionLog
+from artel.plans.node_agents import priced
 from artel.plans.plan import PlanInvalid, PlannedTask, TaskGraph, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.pricing import Pricing, agent_statistics, before
-from artel.plans.proposal import plan_approval, plan_request
+from artel.plans.proposal import plan_approval, plan_request, shown_tasks
 from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import get_project, project_settings
-from artel.sessions.message_repository import MessageRepository
+from artel.registry.node import RegisteredNode
+from artel.runs import attached_files
+from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
+from artel.text import one_line
+from artel.turns.repository import TurnRepository
 from artel.turns.transactions import add_turn
 from artel.turns.turn import Mode, Turn, TurnStatus
+
+REMEMBERED_CHARACTERS = 1_000  # of the request, in memories of feedback
 
 
 @kill_points.transaction("plan.decide")
@@ -41,52 +53,108 @@ def decide_plan(
     approval = ApprovalRepository(tx).get(approval_id)
     decided = approvals.decide(tx, approval_id, decision, feedback, "once")
     workflow = WorkflowRepository(tx).get(approval.arguments["workflow_id"])
-    if decision != "approve" or approval.kind != "plan":
+    if approval.kind != "plan":
         return decided
+    shown = changed = TaskRepository(tx).of(workflow.id)
     if changes:
-        rows = TaskRepository(tx)
-        tasks = {task.id: task for task in rows.of(workflow.id)}
-        agents = {agent.name: agent.id for agent in get_project(tx.connection, tx.principal, workflow.project_id).team}
-        graph = changed_graph(TaskGraph.of(tasks.values()), changes, list(agents))
-        rows.remove(workflow.id)
-        numbered = enumerate(graph.tasks.values(), 1)
-        rows.add(
-            [
-                replace(tasks[task.id], number=number, agent_id=agents[task.agent], **task.to_json())
-                for number, task in numbered
-            ]
-        )
-        _update(tx, workflow.id, planned_by="user")
+        changed = _change_plan(tx, workflow, shown, changes)
     if instruction.strip():
         _update(tx, workflow.id, instruction=instruction.strip())
+    _remember_feedback(tx, workflow, shown, changed, decided, instruction)
     return decided
+
+
+def _change_plan(
+    tx: Tx, workflow: Workflow, shown: Sequence[WorkflowTask], changes: Sequence[TaskChange]
+) -> list[WorkflowTask]:
+    """Store the plan with the user's changes and return its tasks."""
+    tasks = {task.id: task for task in shown}
+    agents = {agent.name: agent.id for agent in get_project(tx.connection, tx.principal, workflow.project_id).team}
+    graph = changed_graph(TaskGraph.of(shown), changes, list(agents))
+    changed = []
+    for number, task in enumerate(graph.tasks.values(), 1):
+        values: dict[str, Any] = {"number": number, "agent_id": agents[task.agent], **task.to_json()}
+        if task.id in tasks:
+            changed.append(replace(tasks[task.id], **values))
+        else:
+            changed.append(WorkflowTask(workflow_id=workflow.id, project_id=workflow.project_id, **values))
+    rows = TaskRepository(tx)
+    rows.remove(workflow.id)
+    rows.add(changed)
+    _update(tx, workflow.id, planned_by="user")
+    return changed
+
+
+def _remember_feedback(
+    tx: Tx,
+    workflow: Workflow,
+    shown: Sequence[WorkflowTask],
+    changed: Sequence[WorkflowTask],
+    decided: Approval,
+    instruction: str,
+) -> None:
+    """Store what the user said about a plan, or changed, in the memory of its agents; nothing if it was neither."""
+    old, new = TaskGraph.of(shown), TaskGraph.of(changed)
+    differences = "; ".join(new.changes_from(old)) if changed is not shown else ""
+    said = {"Feedback": decided.feedback or "", "Instruction": instruction, "Changes": differences}
+    lines = [f"{name}: {text.strip()}" for name, text in said.items() if text.strip()]
+    if not lines:
+        return
+    is_approved = decided.status is ApprovalStatus.APPROVED
+    verdict = "approved" if is_approved else "rejected"
+    lines = [f"The user {verdict} a plan.", *lines, f"Request: {one_line(workflow.request, REMEMBERED_CHARACTERS)}"]
+    lines.append(f"Plan:\n{old.text()}")
+    if differences:
+        lines.append(f"Plan with the changes:\n{new.text()}")
+    about: dict[str, JsonValue] = {"source": "feedback", "workflow_id": workflow.id, "approval_id": decided.id}
+    agents = {
+        agent.id for agent in get_project(tx.connection, tx.principal, workflow.project_id).agents if agent.memory
+    }
+    for agent_id in sorted(agents.intersection(task.agent_id for task in (*shown, *changed))):
+        memory = NewMemory("\n".join(lines), "feedback", is_approved, task_id=workflow.turn_id, metadata=about)
+        remember(tx, workflow.project_id, agent_id, [memory])
+        tx.after_commit(MemoriesChanged())
 
 
 def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Sequence[str]) -> TaskGraph:
     """Return a plan with the user's changes; raise PlanNotPossible with the reasons if it can't be run.
 
-    The dependants of a dropped task depend on its dependencies instead.
+    First tasks are dropped, and their dependants depend on their dependencies instead; then the others are changed, and
+    new ones are added at the end.
     """
     tasks = dict(graph.tasks)
-    unknown = [change.id for change in changes if change.id not in tasks]
-    if unknown:
-        raise PlanNotPossible(f"The plan has no task {unknown[0][:64]!r}. It has: {', '.join(tasks)}.")
-    dropped = {change.id for change in changes if change.drop}
+    dropped = dict.fromkeys(change.id for change in changes if change.drop)
+    edits = [change for change in changes if not change.drop]
     for change in changes:
-        if change.id in dropped and (change.agent or change.description):
+        if change.id in dropped and (change.agent or change.description or change.depends_on is not None):
             raise PlanNotPossible(f"Task {change.id} can be left out or be changed, not both.")
-        if change.id not in tasks:
-            continue
-        if change.drop:
-            gone = tasks.pop(change.id)
-            for task in [task for task in tasks.values() if gone.id in task.depends_on]:
-                needed = [task_id for task_id in task.depends_on if task_id != gone.id]
-                tasks[task.id] = replace(task, depends_on=tuple(dict.fromkeys([*needed, *gone.depends_on])))
-        else:
-            task = tasks[change.id]
-            agent, description = change.agent or task.agent, change.description or task.description
-            tasks[change.id] = replace(task, agent=agent, description=description)
+    for task_id in dropped:
+        if task_id not in tasks:
+            raise PlanNotPossible(_no_task(task_id, tasks))
+        gone = tasks.pop(task_id)
+        for task in [task for task in tasks.values() if gone.id in task.depends_on]:
+            needed = [needed_id for needed_id in task.depends_on if needed_id != gone.id]
+            tasks[task.id] = replace(task, depends_on=tuple(dict.fromkeys([*needed, *gone.depends_on])))
+    for change in edits:
+        task = tasks.get(change.id) or _new_task(change, graph.tasks)
+        tasks[task.id] = replace(
+            task,
+            agent=change.agent or task.agent,
+            description=change.description or task.description,
+            depends_on=task.depends_on if change.depends_on is None else tuple(change.depends_on),
+        )
     return _checked(tasks.values(), agents)
+
+
+def _new_task(change: TaskChange, tasks: Collection[str]) -> PlannedTask:
+    """Return the task that a change adds; raise PlanNotPossible if it does not describe one."""
+    if change.agent is None or change.description is None:
+        raise PlanNotPossible(f"{_no_task(change.id, tasks)} A new task needs an agent and a description.")
+    return PlannedTask(change.id, change.agent, change.description)
+
+
+def _no_task(task_id: str, tasks: Collection[str]) -> str:
+    return f"The plan has no task {task_id[:64]!r}. It has: {', '.join(tasks)}."
 
 
 def _checked(tasks: Iterable[PlannedTask], agents: Sequence[str]) -> TaskGraph:
@@ -96,7 +164,16 @@ def _checked(tasks: Iterable[PlannedTask], agents: Sequence[str]) -> TaskGraph:
         raise PlanNotPossible(" ".join(invalid.problems)) from None
 
 
-def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *, is_demo: bool) -> Approval:
+def ask_plan_again(
+    tx: Tx,
+    approval_id: str,
+    turn_id: str,
+    planner_model: str,
+    *,
+    nodes: Sequence[RegisteredNode],
+    is_demo: bool,
+    max_context_tokens: int,
+) -> Approval:
     """Ask again about a plan whose approval has expired, with a new estimate but without planning again."""
     rows = ApprovalRepository(tx)
     expired = rows.get(approval_id)
@@ -114,10 +191,16 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
     tasks = TaskRepository(tx).of(workflow.id)
     agents = list(get_project(tx.connection, tx.principal, workflow.project_id).team)
     graph = _checked(TaskGraph.of(tasks).tasks.values(), [agent.name for agent in agents])
-    statistics = agent_statistics(tx.connection, tx.principal, workflow.project_id, agents, is_demo=is_demo)
-    messages = MessageRepository(tx).conversation(workflow.session_id, turn.number, MAX_HISTORY_MESSAGES)
-    pricing = Pricing(agents, statistics, planner_model, is_demo=is_demo)
-    history = before(messages, workflow.request)
+    pricing, history = _pricing(
+        tx.connection,
+        tx.principal,
+        workflow,
+        turn.number,
+        [priced(agent, nodes) for agent in agents],
+        planner_model,
+        max_context_tokens,
+        is_demo=is_demo,
+    )
     estimate = pricing.price(graph, history, workflow.request).plus(workflow.spent_micros)
     settings = project_settings(tx.connection, tx.principal, workflow.project_id)
     short = shortage(tx, workflow, estimate.high_micros - workflow.spent_micros, must_have_some=True)
@@ -129,7 +212,67 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
         TaskRepository(tx).move(workflow.id, task_id, TaskStatus, estimate=asdict(task_estimate))
     rows.add(approval)
     log.write(turn_id, plan_request(approval))
+    log.note_state()
     return approval
+
+
+def _pricing(
+    connection: Connection,
+    principal: Principal,
+    workflow: Workflow,
+    turn_number: int,
+    team: Sequence[Agent],
+    planner_model: str,
+    max_context_tokens: int,
+    *,
+    is_demo: bool,
+) -> tuple[Pricing, Sequence[StoredMessage]]:
+    """Return what prices the plans of a workflow, and the conversation that its tasks are sent."""
+    statistics = agent_statistics(connection, principal, workflow.project_id, team, is_demo=is_demo)
+    conversation = MessageRepository(connection, principal).conversation
+    messages = conversation(workflow.session_id, turn_number, MAX_HISTORY_MESSAGES)
+    files = attached_files.files_of([attached_files.said(message) for message in messages], workflow.request)
+    attached = attached_files.estimated_tokens(files, team, max_context_tokens)
+    return Pricing(team, statistics, planner_model, is_demo, attached), before(messages, workflow.request)
+
+
+def price_changed(
+    connection: Connection,
+    principal: Principal,
+    approval_id: str,
+    changes: Sequence[TaskChange],
+    planner_model: str,
+    *,
+    nodes: Sequence[RegisteredNode],
+    is_demo: bool,
+    max_context_tokens: int,
+) -> PlanPrice:
+    """Return the price of a plan that waits for approval, with the user's changes; store nothing."""
+    approval = ApprovalRepository(connection, principal).get(approval_id)
+    if approval.kind != "plan":
+        raise PlanNotPossible("Only a plan has a price. This approval is for something else.")
+    approvals.require_pending(approval, datetime.now(UTC))
+    workflow = WorkflowRepository(connection, principal).get(approval.arguments["workflow_id"])
+    agents = list(get_project(connection, principal, workflow.project_id).team)
+    shown = TaskRepository(connection, principal).of(workflow.id)
+    graph = changed_graph(TaskGraph.of(shown), changes, [agent.name for agent in agents])
+    turn = TurnRepository(connection, principal).get(approval.session_id, approval.turn_id)
+    pricing, history = _pricing(
+        connection,
+        principal,
+        workflow,
+        turn.number,
+        [priced(agent, nodes) for agent in agents],
+        planner_model,
+        max_context_tokens,
+        is_demo=is_demo,
+    )
+    estimate = pricing.price(graph, history, workflow.request).plus(workflow.spent_micros)
+    return PlanPrice(
+        tasks=shown_tasks(graph, estimate),
+        unknown_prices=list(estimate.unknown_models),
+        **estimate.in_dollars(),
+    )
 
 
 @kill_points.transaction("plan.retry")
@@ -156,6 +299,7 @@ def retry(tx: Tx, workflow_id: str, turn_id: str) -> None:
     _reopen(tx, workflow, tasks, turn_id, status)
     again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry", workflow_id=workflow_id)
     log.write(turn_id, again)
+    log.note_state()
     tx.after_commit(WorkWaiting(workflow.project_id))
 
 

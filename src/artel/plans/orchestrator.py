@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, cast
 
-from artel.agent_loop.context import MAX_HISTORY_MESSAGES, Said
+from artel.agent_loop.context import MAX_HISTORY_MESSAGES
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain, Usage
 from artel.brain.retries import PaidBrain
@@ -17,18 +17,31 @@ from artel.budgets.money import dollars
 from artel.budgets.spending import Spending
 from artel.connector_gateway.repository import find_connector
 from artel.contract import chat
+from artel.contract.http import Agent
 from artel.db.attempts import patiently
-from artel.errors import BudgetExceeded
+from artel.errors import AgentNameTaken, ArtelError, BudgetExceeded, LimitReached
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import transactions
-from artel.plans.plan import PlanInvalid, TaskGraph, WorkflowStatus
+from artel.plans.node_agents import NodeAgent, node_agents, priced, status_of, usable_nodes
+from artel.plans.plan import PlanInvalid, TaskGraph, Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.plan_run import PlanRun, store_end
-from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, PlannerInput, read_tasks, spare_busy_agents
+from artel.plans.planner import (
+    AgentBrief,
+    Plan,
+    PlannedBy,
+    Planner,
+    PlannerInput,
+    one_task,
+    read_tasks,
+    spare_busy_agents,
+)
 from artel.plans.pricing import AgentStatistics, PlanEstimate, Pricing, agent_statistics, before, needs_approval
 from artel.plans.proposal import PricedPlan
 from artel.plans.transactions import MonthTooShort, PlanContext
+from artel.registry.node import RegisteredNode
 from artel.runs.approval_factory import required
+from artel.runs.attached_files import estimated_tokens, files_of, said
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.end import TurnOutcome
 from artel.turns.transactions import TurnOver
@@ -48,9 +61,6 @@ log = get_logger(__name__)
 class Orchestrator:
     """Runs the turns that no agent was named for."""
 
-    def __init__(self, planner_model: str) -> None:
-        self._planner_model = planner_model
-
     async def run(self, space: WorkerSpace, turn: Turn) -> Ended | None:
         """Run a turn; return None if it waits for the user, or another process ended it or continues it."""
         if not space.accepts_tasks:
@@ -58,7 +68,7 @@ class Orchestrator:
         try:
             micros = space.services.user_monthly_micros
             context = await space.database.run(transactions.begin, turn, MAX_HISTORY_MESSAGES, micros)
-            return await _OrchestratedTurn(space, turn, context, self._planner_model).run()
+            return await _OrchestratedTurn(space, turn, context, space.services.planner_model).run()
         except TurnOver:
             return None
 
@@ -73,11 +83,14 @@ class _OrchestratedTurn:
         self._context = context
         self._workflow = context.workflow
         self._planner_model = planner_model
-        messages = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in context.messages]
+        messages = [said(message) for message in context.messages]
         self._history = before(messages, context.workflow.request)
+        self._files = files_of(messages, context.workflow.request)
         self._spending = Spending.resume(turn, context.workflow, planner_model)
         self._began = time.monotonic()
         self._statistics: Mapping[str, AgentStatistics] | None = None
+        self._nodes: list[RegisteredNode] | None = None
+        self._offered: Mapping[str, NodeAgent] = {}  # agents that the project gets if a plan uses them, by name
         self._paid: list[int] = []  # micros of each call of the planner, if the project has a budget
 
     async def run(self) -> Ended | None:
@@ -103,13 +116,13 @@ class _OrchestratedTurn:
 
     async def _plan(self, feedback: str = "") -> Ended | None:
         """Make a plan, or take the one that the same request got before, and propose it."""
-        if not self._context.agents:
+        if not self._context.agents and not await self._usable_nodes():
             return await self._end(TurnStatus.FAILED, NO_AGENTS, "no_agents")
         planner_input = await self._planner_input(feedback)
-        plan = None if feedback else await self._cached_plan(planner_input)
+        plan = None if feedback else await self._known_plan(planner_input)
         if plan is None:
             brain: Brain = self._services.brain
-            if self._context.month is not None and not self._services.is_demo:
+            if self._context.month is not None:  # calls of the demo brain reserve nothing
                 database = self._services.database.of(self._space.principal)
                 guard = TurnBudgetGuard(database, self._turn, self._context.month, self._paid.append)
                 brain = PaidBrain(brain, guard)
@@ -131,25 +144,36 @@ class _OrchestratedTurn:
         return await self._propose(await self._priced(replace(plan, graph=graph), key, is_revision=bool(feedback)))
 
     async def _planner_input(self, feedback: str) -> PlannerInput:
-        statistics = await self._agent_statistics()
+        statistics, nodes = await self._agent_statistics(), await self._usable_nodes()
+        has_images = any(file.is_image for file in self._files)
         briefs = [
             AgentBrief(
                 agent.name,
                 agent.role,
                 " ".join(agent.system_prompt.split())[:ABOUT_CHARACTERS],
                 tuple(agent.capabilities),
-                self._space.bus.status(agent.id).value,
+                status_of(agent, nodes, self._space.bus.status(agent.id).value),
                 statistics[agent.name].tasks,
                 statistics[agent.name].success_rate,
                 statistics[agent.name].average_cost_usd,
                 tuple(agent.tools),
+                has_images and agent.runtime != "node" and self._services.brain.takes_images(agent.model),
             )
             for agent in self._context.agents
         ]
+        room = self._services.settings.max_agents_per_project - len(briefs)
+        self._offered = node_agents(nodes, self._context.agents, room)
+        briefs += [offered.brief for offered in self._offered.values()]
         old = TaskGraph.of(self._context.tasks) if feedback else None
         scope = self._space.principal, self._space.project_id
         has_folder = await self._services.database.read(find_connector, *scope) is not None
-        return PlannerInput(self._workflow.request, briefs, self._history, old, feedback, has_folder)
+        names = tuple(file.name for file in self._files)
+        return PlannerInput(self._workflow.request, briefs, self._history, old, feedback, has_folder, names)
+
+    async def _usable_nodes(self) -> list[RegisteredNode]:
+        if self._nodes is None:
+            self._nodes = await usable_nodes(self._services, self._context.settings.nodes_allowed)
+        return self._nodes
 
     async def _agent_statistics(self) -> Mapping[str, AgentStatistics]:
         if self._statistics is None:
@@ -158,8 +182,10 @@ class _OrchestratedTurn:
             self._statistics = await self._services.database.read(agent_statistics, *scope, is_demo=is_demo)
         return self._statistics
 
-    async def _cached_plan(self, planner_input: PlannerInput) -> Plan | None:
-        """Return the plan that the same request got before, if the agents can still run it."""
+    async def _known_plan(self, planner_input: PlannerInput) -> Plan | None:
+        """Return the plan for the only agent, or the one that the same request got before, if it can still be run."""
+        if len(planner_input.agents) == 1:
+            return Plan(one_task(planner_input), "only_agent", Usage(self._planner_model))
         key = self._space.principal, self._space.project_id, planner_input.key
         stored = await self._services.database.read(transactions.cached_plan, *key)
         if stored is None:
@@ -199,7 +225,12 @@ class _OrchestratedTurn:
 
     async def _priced(self, plan: Plan, key: str | None = None, *, is_revision: bool = True) -> PricedPlan:
         agents, settings, workflow = self._context.agents, self._context.settings, self._workflow
-        pricing = Pricing(agents, await self._agent_statistics(), self._planner_model, is_demo=self._services.is_demo)
+        is_demo, nodes = self._services.is_demo, await self._usable_nodes()
+        offered = [node.as_stored(workflow.project_id) for node in self._offered.values()]
+        team = [priced(agent, nodes) for agent in [*agents, *offered]]
+        statistics = {**dict.fromkeys(self._offered, AgentStatistics()), **await self._agent_statistics()}
+        attached = estimated_tokens(self._files, team, self._services.settings.max_context_tokens)
+        pricing = Pricing(team, statistics, self._planner_model, is_demo, attached)
         estimate = await asyncio.to_thread(pricing.price, plan.graph, self._history, workflow.request)
         expected = estimate.expected_micros
         if len(plan.graph) == 1:
@@ -211,21 +242,31 @@ class _OrchestratedTurn:
         ids = {agent.name: agent.id for agent in agents}
         # The cost of planning is part of the estimate.
         seconds = settings.policy.approval_seconds
-        return PricedPlan(plan, estimate.plus(spent), ids, seconds, asks, key, changes)
+        used = {task.agent for task in plan.graph.tasks.values()}
+        new = {name: node.new for name, node in self._offered.items() if name in used}
+        return PricedPlan(plan, estimate.plus(spent), ids, seconds, asks, key, changes, new)
 
     async def _propose(self, proposal: PricedPlan) -> Ended | None:
         """Store a plan; run it, or wait for the user's approval."""
         try:
-            self._workflow, tasks, approval = await self._space.database.run(
-                transactions.store_plan, self._turn, self._workflow, proposal
-            )
-        except BudgetExceeded as exceeded:
-            return await self._end_unplanned(exceeded, proposal.plan.usage)
-        self._context = replace(self._context, tasks=tasks)
+            self._workflow, tasks, approval, added = await self._store(proposal)
+        except (BudgetExceeded, LimitReached, AgentNameTaken) as problem:
+            return await self._end_unplanned(problem, proposal.plan.usage)
+        self._context = replace(self._context, tasks=tasks, agents=[*self._context.agents, *added])
+        if added:
+            self._offered, self._statistics = {}, None
         if approval is not None:
             self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
             return None
         return await self._run_plan()
+
+    async def _store(self, proposal: PricedPlan) -> tuple[Workflow, list[WorkflowTask], Approval | None, list[Agent]]:
+        """Store a plan with the agents that it needs for nodes."""
+        space, step = self._space, (self._turn, self._workflow, proposal)
+        if not proposal.new_agents:
+            return *await space.database.run(transactions.store_plan, *step), []
+        database, most = self._services.database.of(space.principal), self._services.settings.max_agents_per_project
+        return await database.run(transactions.store_plan_with_agents, *step, most, space.lease)
 
     # After a decision
 
@@ -270,15 +311,15 @@ class _OrchestratedTurn:
 
     async def _run_plan(self, *, stops: bool = False) -> Ended | None:
         context = replace(self._context, workflow=self._workflow)
-        run = PlanRun(self._space, self._turn, context, self._history, self._planner_model)
+        run = PlanRun(self._space, self._turn, context, self._history, self._planner_model, self._files)
         return await run.run(stops=stops)
 
-    async def _end_unplanned(self, exceeded: BudgetExceeded, usage: Usage) -> Ended | None:
+    async def _end_unplanned(self, problem: ArtelError, usage: Usage) -> Ended | None:
         """Record the cost of planning, and fail: no plan was stored."""
         database = self._services.database.of(self._space.principal)
         spent = transactions.spent_with(self._workflow, usage)
         await database.run(transactions.note_spent, self._workflow.id, spent)
-        return await self._end(TurnStatus.FAILED, exceeded.detail, exceeded.code)
+        return await self._end(TurnStatus.FAILED, problem.detail, problem.code)
 
     async def _end(self, status: TurnStatus, text: str, code: str) -> Ended | None:
         outcome = TurnOutcome(

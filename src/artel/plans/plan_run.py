@@ -12,8 +12,9 @@ from typing import Any
 from artel.agent_loop.context import Said
 from artel.agent_loop.parking import Parked
 from artel.agent_memory.repository import NewMemory
-from artel.approvals.approval import ApprovalStatus
+from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.transactions import tool_request
+from artel.brain.brain import AttachedFile
 from artel.brain.demo.review import introduction
 from artel.brain.retries import PaidBrain
 from artel.brain.tokens import count_tokens
@@ -31,12 +32,13 @@ from artel.plans import transactions
 from artel.plans.merge import merged, plain, why_nothing
 from artel.plans.plan import TaskStatus, WorkflowTask
 from artel.plans.proposal import budget_approval
-from artel.plans.task_run import PlanTaskListener, TaskBoard, room_for_task, task_text
+from artel.plans.task_run import PlanTaskListener, TaskBoard, task_text
 from artel.plans.transactions import DEPENDENCY_FAILED, PlanContext
 from artel.projects.transactions import project_settings
 from artel.retry import Backoff
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, required, tool_approval
+from artel.runs.attached_files import room_for_task
 from artel.runs.task import ExecutionResult, Start, Task, Waiting
 from artel.runs.task_events import EventWriter
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
@@ -76,9 +78,15 @@ class PlanRun:
     """Runs the tasks of a plan that are not done yet, merges their results and ends the turn."""
 
     def __init__(
-        self, space: WorkerSpace, turn: Turn, context: PlanContext, history: Sequence[Said], planner_model: str
+        self,
+        space: WorkerSpace,
+        turn: Turn,
+        context: PlanContext,
+        history: Sequence[Said],
+        planner_model: str,
+        files: tuple[AttachedFile, ...] = (),
     ) -> None:
-        """Take a plan that may be run; `history` is the conversation before the request."""
+        """Take a plan that may be run; `history` is the conversation before the request, which has `files`."""
         self._space = space
         self._services = space.services
         self._turn = turn
@@ -87,6 +95,7 @@ class PlanRun:
         self._month = context.month
         self._agents = {agent.name: agent for agent in context.agents}
         self._history = history
+        self._files = files
         self._planner_model = planner_model
         self._spending = Spending.resume(turn, context.workflow, planner_model)
         self._board = TaskBoard(context.tasks, self._spending)
@@ -98,16 +107,16 @@ class PlanRun:
         self._is_closing = False  # the space: the next one starts the other tasks
         parked = next((task.parked for task in context.tasks if task.parked), None)
         self._message_id: str = (parked and parked.message_id) or uuid7()
+        self._remembered: Sequence[chat.ContextItem] | None = None  # for the answer, if there is one task
         self._events = EventWriter(space, turn)
-        self._budget_guard: TurnBudgetGuard | None = None  # None: the demo brain, which is free
+        self._budget_guard: TurnBudgetGuard | None = None  # until it runs
         self._began = time.monotonic()
 
     async def run(self, *, stops: bool = False) -> Ended | None:
         """Run the plan; return how the turn ended, or None if it waits for the user or another space continues it."""
         database = self._services.database.of(self._space.principal)  # the space may be another host's by now
-        if not self._services.is_demo:
-            budget_id = (await self._budget()).id
-            self._budget_guard = TurnBudgetGuard(database, self._turn, self._month, self._spending.pay, budget_id)
+        budget_id = (await self._budget()).id
+        self._budget_guard = TurnBudgetGuard(database, self._turn, self._month, self._spending.pay, budget_id)
         self._events.open()
         try:
             if stops:
@@ -137,8 +146,7 @@ class PlanRun:
         while True:
             if not self._is_closing:
                 await self._resume_waiting()
-                for task in self._board.take_ready():
-                    self._start(task, None)
+                await self._start_ready()
             if self._running:
                 seconds = LOOK_SECONDS if self._board.waiting else None  # the user may decide about those that wait
                 done, self._running = await asyncio.wait(
@@ -153,14 +161,26 @@ class PlanRun:
             elif await self._park():
                 return False
 
-    def _start(self, task: WorkflowTask, waiting: Waiting | None) -> None:
+    async def _start_ready(self) -> None:
+        """Start the tasks that are ready; those that another host resumed, with what was decided."""
+        ready = self._board.take_ready()
+        decided = await self._decided() if any(task.approval_id for task in ready) else {}
+        for task in ready:
+            approval = decided.get(task.approval_id or "")
+            self._start(task, {approval.arguments_hash: decision_of(approval)} if approval else {})
+
+    async def _decided(self) -> dict[str, Approval]:
+        return await self._services.database.read(transactions.decided, self._space.principal, self._turn.id)
+
+    def _start(self, task: WorkflowTask, decisions: Mapping[str, Decision]) -> None:
+        waiting = Waiting.of(task.parked, decisions) if task.parked else None
         self._running.add(asyncio.get_running_loop().create_task(self._run_task(task, waiting)))
 
     async def _resume_waiting(self) -> None:
         """Resume the tasks that the user has decided about, or that there is budget for again."""
         waiting = {task.approval_id: task for task in self._board.waiting if task.approval_id}
         if waiting or self._budget_approval_id:
-            decided = await self._services.database.read(transactions.decided, self._space.principal, self._turn.id)
+            decided = await self._decided()
             for approval_id in waiting.keys() & decided.keys():
                 approval = decided[approval_id]
                 self._resume(waiting[approval_id], {approval.arguments_hash: decision_of(approval)})
@@ -177,7 +197,7 @@ class PlanRun:
 
     def _resume(self, task: WorkflowTask, decisions: Mapping[str, Decision]) -> None:
         self._board.change(task.id, status=TaskStatus.RUNNING)
-        self._start(task, Waiting.of(task.parked, decisions) if task.parked else None)
+        self._start(task, decisions)
 
     async def _park(self) -> bool:
         """Park the turn, since all tasks wait for the user; return False if they have just decided."""
@@ -241,6 +261,7 @@ class PlanRun:
 
         def prompt() -> str:
             room = room_for_task(agent, self._services.settings.max_context_tokens) if agent else 0
+            room = room // 2 if self._files else room  # the rest is for the attached files
             needed = [self._board[task_id] for task_id in task.depends_on]
             request, instruction = self._workflow.request, self._workflow.instruction
             model = agent.model if agent else None
@@ -296,10 +317,12 @@ class PlanRun:
             events.insert(0, transactions.task_progress(self._workflow.id, task_id, "resumed", elapsed))
         await self._store(transactions.start_task, task, events)
         listener.open()
-        return Start(agent, [*self._history, Said("user", text, count_tokens(text))], self._budget_guard)
+        said = Said("user", text, count_tokens(text), self._files)
+        return Start(agent, [*self._history, said], self._budget_guard)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
         seconds = self._seconds_worked(task_id) if task_id in self._deadlines else None  # None: its agent was deleted
+        self._remembered = result.context if self._board.is_single else None
         await self._events.written()
         task, aborted, events = self._board.end(task_id, result, seconds)
         agent = self._agents.get(task.agent)
@@ -373,6 +396,7 @@ class PlanRun:
             chat.Usage.of(self._spending.usage) if self._spending.usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
+            context=self._remembered,
             partial=self._services.hub.partial_answer(self._turn.session_id, self._turn.id) if code else "",
             shares=self._spending.shares,
             agent=AgentAtWork(agent.id, agent.name, "", "") if agent else None,
@@ -385,7 +409,7 @@ class PlanRun:
 
     async def _merged(self, tasks: Sequence[WorkflowTask]) -> str:
         request = self._workflow.request
-        if self._budget_guard is None:
+        if self._services.is_demo or self._budget_guard is None:
             done = [task.result or "" for task in tasks if task.status is TaskStatus.COMPLETED]
             return "\n\n".join(part for part in (introduction(request, done), plain(tasks)) if part)
         listener = self._listener(self._turn.id, 0, self._message_id)

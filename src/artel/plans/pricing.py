@@ -49,11 +49,13 @@ def needs_approval(
 ) -> bool:
     """Return whether a plan needs approval: it has many tasks, or is expensive, or its price is unknown.
 
-    The unapproved cost of earlier plans of the session counts only for plans of several tasks.
+    The unapproved cost of earlier plans of the session, and a price that is unknown, count only for plans of several
+    tasks: one task is a message to one agent, which nobody is asked about either.
     """
-    before = max(0, unasked_micros) if tasks > 1 else 0
+    is_single = tasks == 1
+    before = 0 if is_single else max(0, unasked_micros)
     is_expensive = expected_micros + before > micros(rules.approve_over_usd)
-    return price_unknown or is_expensive or tasks >= rules.approve_from_tasks
+    return (price_unknown and not is_single) or is_expensive or tasks >= rules.approve_from_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +249,10 @@ class Pricing:
     statistics: Mapping[str, AgentStatistics]
     planner_model: str
     is_demo: bool = False
+    attached_tokens: Mapping[str, int] | None = None  # of the attached files, by model
 
     def price(self, graph: TaskGraph, history: Sequence[Said] | Sequence[StoredMessage], request: str) -> PlanEstimate:
-        """Return the cost of a plan; every task is sent the history and the request.
+        """Return the cost of a plan; every task is sent the history, the request and the attached files.
 
         The request is sent whole only in a plan of one task.
         """
@@ -258,13 +261,14 @@ class Pricing:
         shared_tokens = history_tokens + count_tokens(sent_request)
         priced_agents = {
             agent.name: PricedAgent(
-                DEMO if self.is_demo else agent.model,
+                DEMO if self.is_demo and agent.runtime == "local" else agent.model,
                 agent.max_tokens,
                 FRAME_TOKENS
                 + count_tokens(agent.system_prompt, None if self.is_demo else agent.model)
                 + sum(_tool_tokens().get(tool, 0) for tool in agent.tools)
                 + (MEMORY_TOKENS if agent.memory and self.statistics[agent.name].tasks else 0)
-                + shared_tokens,
+                + shared_tokens
+                + (self.attached_tokens or {}).get(agent.model, 0),
                 bool(agent.tools),
                 self.statistics[agent.name],
                 agent.loop.understand + agent.loop.plan + agent.loop.critique,

@@ -1,7 +1,7 @@
 """What the user is shown and asked about a plan: its tasks, its price, and later whether it may cost more."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from artel.approvals.approval import Approval
@@ -9,6 +9,7 @@ from artel.budgets.money import dollars, dollars_or_none
 from artel.budgets.month import Shortage
 from artel.contract.approvals import BudgetDetails, PlanDetails, PricedDetails
 from artel.contract.events import PlanRequest, PlanTask, TaskPlanCreated
+from artel.contract.http import NewAgent
 from artel.plans.plan import TaskGraph, Workflow, WorkflowTask
 from artel.plans.planner import Plan
 from artel.plans.pricing import PlanEstimate
@@ -30,6 +31,7 @@ class PricedPlan:
     asks: bool
     cache_key: str | None = None
     changes: Sequence[str] = ()
+    new_agents: Mapping[str, NewAgent] = field(default_factory=dict)  # for nodes that the plan uses
 
 
 def plan_request(approval: Approval) -> PlanRequest:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from artel import kill_points
 from artel.agent_memory.repository import NewMemory
 from artel.agent_memory.transactions import remember
+from artel.agents.repository import AgentRepository
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
@@ -23,14 +24,16 @@ from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
 from artel.contract.project_settings import EffectiveSettings
 from artel.db.hints import MemoriesChanged, TurnParked, WorkWaiting
-from artel.db.tx import Tx
-from artel.errors import WorkflowNotFound
+from artel.db.lease import LeaseRepository
+from artel.db.tx import Lease, Tx
+from artel.errors import LimitReached, WorkflowNotFound
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
 from artel.plans.plan import OPEN, OPEN_TASKS, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.pricing import PlanEstimate
 from artel.plans.proposal import PricedPlan, plan_approval, plan_created, plan_request, task_rows
 from artel.plans.repository import PlanCacheRepository, TaskRepository, WorkflowRepository
+from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import get_project, project_settings
 from artel.sessions.message_repository import StoredMessage
 from artel.turns.repository import TurnRepository
@@ -163,6 +166,7 @@ def store_plan(
         approval = plan_approval(turn, workflow, *priced, proposal.seconds)
         ApprovalRepository(tx).add(approval)
         _park_turn(tx, turn, workflow)
+        log.note_state()
         events.append(plan_request(approval))
     else:
         values |= _started(tx, workflow, proposal.estimate.high_micros, spent, now)
@@ -172,6 +176,26 @@ def store_plan(
         cache.put(turn.project_id, proposal.cache_key, proposal.plan.to_json(), CACHE_HOURS, MAX_CACHED)
     log.write(turn.id, *events)
     return replace(workflow, **values), tasks, approval
+
+
+@kill_points.transaction("plan.store")
+def store_plan_with_agents(
+    tx: Tx, turn: Turn, workflow: Workflow, proposal: PricedPlan, max_agents: int, lease: Lease | None
+) -> tuple[Workflow, list[WorkflowTask], Approval | None, list[Agent]]:
+    """Store a plan and the new agents that it uses, which run on nodes; raise LimitReached or AgentNameTaken."""
+    project_id = turn.project_id
+    ProjectRepository(tx).lock(project_id)  # nobody counts, adds or deletes agents meanwhile
+    if lease is not None:  # after the project: lock order
+        LeaseRepository(tx).share(lease)
+    agents, new = AgentRepository(tx), list(proposal.new_agents.values())
+    if agents.count(project_id) + len(new) > max_agents:
+        raise LimitReached(
+            f"The plan needs {len(new)} new agents for nodes, and a project can have at most {max_agents} agents. "
+            "Delete one first."
+        )
+    added = agents.add(project_id, agents.root_id(project_id), new)
+    ids = {**proposal.agents, **{agent.name: agent.id for agent in added}}
+    return *store_plan(tx, turn, workflow, replace(proposal, agents=ids, new_agents={})), added
 
 
 @kill_points.transaction("plan.start")
@@ -241,6 +265,7 @@ def park_run(
     if set(waiting) - pending:
         return False
     _park_turn(tx, turn, workflow)
+    log.note_state()
     note_spent(tx, workflow.id, spent)
     if budget is not None:
         WorkflowRepository(tx).move(workflow.id, OPEN, status=WorkflowStatus.AWAITING_APPROVAL)
@@ -310,8 +335,8 @@ def no_result(task_id: str) -> str:
 @kill_points.transaction("task.start")
 def start_task(tx: Tx, turn: Turn, task: WorkflowTask, events: Sequence[EventData]) -> None:
     """Mark a task as running; raise TurnOver if the turn has ended."""
-    values = {"status": task.status, "attempts": task.attempts, "parked": None, "started_at": task.started_at}
-    _change_task(tx, turn, task, values, events)
+    names = ("status", "attempts", "parked", "started_at")
+    _change_task(tx, turn, task, {name: getattr(task, name) for name in names}, events)
 
 
 @kill_points.transaction("task.end")
@@ -357,6 +382,8 @@ def _change_task(
 ) -> bool:
     """Change a task; return False if an earlier attempt did it, whose result was lost. Raise TurnOver if it ended."""
     log = SessionLog(tx, turn.session_id, 0)
+    if values["status"] is TaskStatus.WAITING:
+        log.note_state()
     if not WorkflowRepository(tx).is_worked_on_by(task.workflow_id, turn.id):
         raise TurnOver
     rows = TaskRepository(tx)

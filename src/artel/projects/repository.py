@@ -1,5 +1,6 @@
 """Rows of projects."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -52,6 +53,11 @@ class ProjectRepository(TenantRepository):
         if row is None:
             raise ProjectNotFound("Project not found")
         return _project(row)
+
+    def names(self, ids: Collection[int]) -> dict[int, str]:
+        """Return the names of some projects, keyed by id."""
+        rows = self._find(projects.c.id.in_(ids), columns=[projects.c.id, projects.c.name]) if ids else []
+        return {row.id: row.name for row in rows}
 
     def settings(self, project_id: int) -> tuple[EffectiveSettings, int | None]:
         """Return the project's settings and its owner's monthly limit in micros (None: the server's default)."""

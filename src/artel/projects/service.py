@@ -4,13 +4,16 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
+from artel.agent_memory.changes import DeletedAccount
 from artel.approvals.transactions import delete_project
 from artel.auth.principal import Principal
+from artel.bus.bus import Bus
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.contract.http import NewProject, ProjectWithAgents
 from artel.contract.spaces import SpaceState
 from artel.errors import ProjectNotFound, SpaceUnavailable
 from artel.logs import get_logger
+from artel.projects.deleted_tenants import tell_nodes
 from artel.projects.transactions import ProjectRules, create_project
 from artel.spaces.leases import owner_of_project
 from artel.spaces.operations import Initiator, audited_reset
@@ -26,10 +29,21 @@ class ProjectService:
     """Creates and deletes projects and resets their spaces; `spaces` is None in a process that runs none."""
 
     services: SpaceServices
-    rules: ProjectRules
     space_rpc: SpaceRpc
     spaces: Spaces | None
     connections: ConnectorConnections
+    bus: Bus
+
+    @property
+    def rules(self) -> ProjectRules:
+        """The operator's limits and defaults for projects, with the models that are chosen now."""
+        settings, brain = self.services.settings, self.services.brain
+        return ProjectRules(
+            max_projects=settings.max_projects_per_user,
+            max_agents=settings.max_agents_per_project,
+            planner_model=brain.planner_model,
+            default_model=brain.default_model,
+        )
 
     async def create(self, user: Principal, new: NewProject) -> ProjectWithAgents:
         """Create a project with the starter pack, and start its worker space."""
@@ -48,6 +62,16 @@ class ProjectService:
             await self.spaces.discard(project_id)
         self.connections.project_deleted(project_id)
         await asyncio.to_thread(services.workspaces.remove, deleted_agents)
+        await tell_nodes(self.bus, user.user_id, [project_id])
+
+    async def account_deleted(self, deleted: DeletedAccount) -> None:
+        """Remove what is left of a deleted account outside the database."""
+        for project_id in deleted.project_ids:
+            if self.spaces is not None:
+                await self.spaces.discard(project_id)
+            self.connections.project_deleted(project_id)
+        await asyncio.to_thread(self.services.workspaces.remove, deleted.agent_ids)
+        await tell_nodes(self.bus, deleted.user_id, deleted.project_ids)
 
     async def reset_space(self, user: Principal, project_id: int) -> SpaceState:
         """Stop all tasks of the user's project at once and restart its worker space."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from artel.agents.repository import AgentRepository
-from artel.agents.starter_pack import STARTER_PACK, root_agent
+from artel.agents.starter_pack import root_agent, starter_pack
 from artel.auth.principal import Principal
 from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
 from artel.contract.project_settings import EffectiveSettings
@@ -24,6 +24,7 @@ class ProjectRules:
     max_projects: int
     max_agents: int
     planner_model: str
+    default_model: str = "gpt-4"
 
 
 def create_project(tx: Tx, new: NewProject, rules: ProjectRules, *, is_default: bool = False) -> ProjectWithAgents:
@@ -34,7 +35,8 @@ def create_project(tx: Tx, new: NewProject, rules: ProjectRules, *, is_default: 
         raise LimitReached(f"You can have at most {rules.max_projects} projects. Delete one first.")
     project = projects.add(new, is_default=is_default)
     [root] = agents.add(project.id, None, [root_agent(rules.planner_model)])
-    return ProjectWithAgents(**dict(project), agents=agents.add(project.id, root.id, STARTER_PACK))
+    team = starter_pack(rules.default_model)
+    return ProjectWithAgents(**dict(project), agents=agents.add(project.id, root.id, team))
 
 
 def ensure_default_project(tx: Tx, rules: ProjectRules) -> Project:

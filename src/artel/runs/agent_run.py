@@ -10,13 +10,16 @@ from artel.agent_loop.loop import Run, load_graphs, run_loop
 from artel.agent_loop.parking import Parked, State
 from artel.agent_loop.task import AgentSpec, LoopSettings
 from artel.agent_memory.service import Recalled
-from artel.brain.brain import BudgetGuard, Message, ToolCall
+from artel.brain.brain import Message, ToolCall
 from artel.brain.errors import ModelTimedOut
+from artel.budgets.guard import TurnBudgetGuard
 from artel.contract.chat import ContextItem
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.errors import ArtelError, DatabaseUnavailable, ToolFailed
 from artel.logs import get_logger
+from artel.runs.attached_files import with_attached_files, with_images
+from artel.runs.node_run import NodeRun
 from artel.runs.progress_timeout import ProgressTimeout, TimedOut
 from artel.runs.task import TIMEOUT, ErrorType, ExecutionResult, Task, error_type
 from artel.runs.toolbox import source_of, toolbox_of
@@ -46,7 +49,7 @@ class AgentRun:
         self.space = space
         self.agent = agent
         self.task = task
-        self.budget_guard: BudgetGuard | None = None
+        self.budget_guard: TurnBudgetGuard | None = None
         self._services = space.services
         self._context: list[ContextItem] = []  # what was remembered for the task, for whoever reads the answer
         self._seconds_before = task.waiting.run.seconds if task.waiting else 0.0
@@ -88,7 +91,7 @@ class AgentRun:
         if bus.status(agent.id) is AgentStatus.ERROR:
             raise in_error(agent.name)
         at_work = AgentAtWork(agent.id, agent.name, bus.status(agent.id, without=1).value, bus.status(agent.id).value)
-        searches = agent.memory and task.waiting is None
+        searches = agent.memory and task.is_untold
         searching = asyncio.ensure_future(self._recall()) if searches else None
         try:
             start = await task.start(agent, at_work)
@@ -97,7 +100,8 @@ class AgentRun:
             if searching:
                 searching.cancel()
             raise
-        self.agent, self.budget_guard = start.agent, start.budget_guard
+        self.agent = start.agent
+        self.budget_guard = start.budget_guard  # calls of the demo brain reserve nothing
         if task.waiting:
             self._context += task.waiting.run.context
         for found in recalled:
@@ -105,13 +109,16 @@ class AgentRun:
             fields = {"memory_id": memory.id, "type": memory.type, "content": memory.content[:1000]}
             self._context.append(ContextItem(**fields, score=round(score, 4)))
             remembered.append(Remembered(memory.content, source_of(found), score))
-        return build_context(self.agent.system_prompt, start.history, remembered)
+        history = start.history
+        if task.is_untold and any(said.files for said in history):
+            history = await with_attached_files(self, self.agent, history)
+        return build_context(self.agent.system_prompt, history, remembered)
 
     async def _answer(self, messages: tuple[Message, ...]) -> str:
-        """Run the loop, or the one call that was approved late, within the time limits of the task."""
+        """Run the loop, here or on a node, or the one call that was approved late, within the time limits."""
         task, settings, services = self.task, self._services.settings, self._services
-        loop = LoopSettings(**dict(self.agent.loop))
-        if loop.needs_graph:
+        loop = LoopSettings(**dict(self.agent.loop), most_tool_calls=settings.max_tool_calls_per_task)
+        if loop.needs_graph and not self._is_on_node:
             await load_graphs()  # its import does not count: it is loaded once
         began = time.monotonic()
         self.deadline = min(task.deadline, began + settings.task_timeout_seconds - self._seconds_before)
@@ -123,14 +130,18 @@ class AgentRun:
                 if task.waiting and task.waiting.single:
                     return await self._only_call(task.waiting.single, toolbox)
                 resumed = task.waiting.state if task.waiting else None
-                if resumed is None and _READING & {schema.name for schema in toolbox.schemas}:
+                if resumed is not None:
+                    resumed.messages = await with_images(self, resumed.messages)
+                if task.is_untold and _READING & {schema.name for schema in toolbox.schemas}:
                     messages = (*messages[:1], *await self.space.guidance.messages(), *messages[1:])
+                if self._is_on_node:
+                    return await NodeRun(self, toolbox, files).answer(messages)
                 spec = AgentSpec(
                     self.agent.name,
                     self.agent.model,
                     self.agent.temperature,
                     self.agent.max_tokens,
-                    settings.fallback_model,
+                    self.agent.fallback.or_default(settings.fallback_model),
                     loop,
                     settings.max_context_tokens,
                 )
@@ -143,6 +154,12 @@ class AgentRun:
             raise
         finally:
             task.tally.settle("".join(self.timeout.written))
+
+    @property
+    def _is_on_node(self) -> bool:
+        """Whether a node does the task; one that waited for a person goes on where it began."""
+        waiting = self.task.waiting
+        return waiting.node is not None if waiting else self.agent.runtime == "node"
 
     async def _only_call(self, call: ToolCall, toolbox: Toolbox) -> str:
         """Make one call that was approved late, without asking a model."""

@@ -127,6 +127,7 @@ def child_for(
         concurrency_limit=parent.concurrency_limit,
         memory=parent.memory,
         loop=parent.loop,
+        fallback=parent.fallback,
         system_prompt=f"You are {brief.role}. {parent.name} created you for a part of its work and gives you tasks, one"
         " at a time. Do what the brief says, no more, and answer with the result: your answer is all that it sees,"
         " besides the files in the task workspace that you share. If it can't be done, say why. Text that comes from"

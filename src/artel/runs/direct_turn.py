@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from artel import kill_points
-from artel.agent_loop.context import MAX_HISTORY_MESSAGES, Said
+from artel.agent_loop.context import MAX_HISTORY_MESSAGES, to_continue
 from artel.agent_loop.parking import Parked
 from artel.agent_loop.task import Tally
 from artel.agent_memory.repository import NewMemory
@@ -22,6 +22,7 @@ from artel.ids import uuid7
 from artel.projects.transactions import project_settings
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, due, required, tool_approval, who_asks
+from artel.runs.attached_files import said
 from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
 from artel.runs.task_events import EventWriter, StreamedTask
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
@@ -44,6 +45,7 @@ class DirectTurn(StreamedTask):
         if turn.parked and turn.parked.usage:
             self._tally.usage = Usage(**turn.parked.usage.model_dump())
         self._started = False
+        self._written_before = ""  # the beginning of the answer that this turn continues
 
     async def run(self) -> Ended | None:
         """Run the turn and return its end; None if somebody else has ended it, or it is not its turn yet."""
@@ -92,12 +94,17 @@ class DirectTurn(StreamedTask):
         self._started = True
         self._notes.open()
         await self._space.cache.note_version(started.config_version)
+        agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
         budget_guard = None
-        if started.month is not None and not self._services.is_demo:
+        if started.month is not None:
             database = self._services.database.of(self._space.principal)
             budget_guard = TurnBudgetGuard(database, self._turn, started.month)
-        agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
-        history = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.messages]
+        history = [said(message) for message in started.messages]
+        if self._turn.continues is not None:
+            self._written_before = history[-1].content
+            history = to_continue(history)
+        elif history and not self._turn.parked:
+            self._text = history[-1].content  # the user may have changed it while it was queued
         return Start(agent, history, budget_guard)
 
     async def _park(self, agent: Agent, parked: Parked) -> None:
@@ -140,7 +147,7 @@ class DirectTurn(StreamedTask):
             old = "processing" if self._started else "idle"
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.bus.status(agent.id).value)
             if agent.memory and result.success and not (turn.parked and turn.parked.single):
-                exchange = f"User: {self._text}\nAnswer: {result.response}"
+                exchange = f"User: {self._text}\nAnswer: {self._written_before}{result.response}"
                 about: dict[str, Any] = {"source": "chat", "session_id": turn.session_id}
                 memory = NewMemory(exchange, "conversation", success=True, task_id=turn.id, metadata=about)
                 memories[agent.id] = [memory]

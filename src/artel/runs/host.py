@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import structlog
@@ -18,6 +18,7 @@ from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, Sessi
 from artel.logs import get_logger
 from artel.poller import Poller
 from artel.runs.direct_turn import DirectTurn
+from artel.runs.node_recovery import requeue_on_nodes
 from artel.sessions.message_repository import MessageRepository
 from artel.spaces import leases
 from artel.spaces.leases import SpaceElsewhere, TurnIds
@@ -121,6 +122,13 @@ class Host:
                 lane.work.cancel()
             for job in [job for job in lane.jobs if job.turn.id == turn_id]:
                 lane.jobs.remove(job)
+
+    def text_changed(self, turn_id: str, text: str) -> None:
+        """Use the new message of a turn that waits in a queue."""
+        for lane in self._lanes.values():
+            for index, job in enumerate(lane.jobs):
+                if job.turn.id == turn_id:
+                    lane.jobs[index] = replace(job, text=text)
 
     def agents_changed(self, project_id: int, agent_id: int) -> None:
         """Remove an agent that another process changed from the cache."""
@@ -337,6 +345,8 @@ class Host:
         # Before renewing: this process may have been suspended.
         if started - self._renewed >= self._lease_seconds and self._spaces.all:
             log.error("host_cut_off", seconds=round(started - self._renewed))
+            for space in self._spaces.all:
+                space.is_cut_off = True
             self._cancel_running()
             for space in self._spaces.all:
                 self._spaces.drop(space.project_id)
@@ -353,11 +363,23 @@ class Host:
 async def _fail_interrupted(
     services: SpaceServices, left: Iterable[TurnIds], lease: Lease | None, *, only_running: bool = False
 ) -> None:
-    """Fail interrupted turns that have not ended; idempotent."""
+    """Fail interrupted turns that have not ended; idempotent. Those that nodes work for are queued again."""
     for ids in left:
+        if await _requeue_on_nodes(services, ids, lease):
+            log.info("turn_goes_on", user_id=ids[0], session_id=ids[1], turn_id=ids[2])
+            continue
         if await _fail(services, ids, "interrupted", INTERRUPTED, lease, only_running=only_running):
             user_id, session_id, turn_id = ids
             log.info("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
+
+
+async def _requeue_on_nodes(services: SpaceServices, ids: TurnIds, lease: Lease | None) -> bool:
+    """Queue an interrupted turn again if only nodes worked for it; return whether it is queued."""
+    user_id, session_id, turn_id = ids
+    with suppress(ArtelError, LeaseLost):
+        database = services.database.of(Principal(user_id), lease)
+        return await database.run(requeue_on_nodes, session_id, turn_id, services.settings.task_timeout_seconds)
+    return False
 
 
 async def _fail(
@@ -384,5 +406,9 @@ def _next_turn(connection: Connection, session_id: str) -> QueuedTurn | None:
     turn = TurnRepository(connection, principal).next(session_id)
     if turn is None:
         return None
-    messages = MessageRepository(connection, principal).conversation(session_id, turn.number, 1)
-    return QueuedTurn(principal, turn, messages[-1].content if messages else "")
+    messages = MessageRepository(connection, principal)
+    if turn.continues is not None:
+        question = messages.question_before(session_id, messages.get(session_id, turn.continues))
+    else:
+        question = next(iter(messages.conversation(session_id, turn.number, 1)), None)
+    return QueuedTurn(principal, turn, question.content if question else "")

@@ -9,15 +9,17 @@ from enum import StrEnum
 from artel.agent_loop.context import Said
 from artel.agent_loop.parking import State, load_state
 from artel.agent_loop.task import Tally
-from artel.brain.brain import BudgetGuard, ToolCall, Usage
+from artel.brain.brain import ToolCall, Usage
+from artel.budgets.guard import TurnBudgetGuard
 from artel.contract.chat import ContextItem
 from artel.contract.http import Agent
-from artel.contract.parked_run import ParkedRun
+from artel.contract.parked_run import ParkedNodeRun, ParkedRun
 from artel.errors import (
     AgentInError,
     AgentNotFound,
     AgentNotRegistered,
     AgentQueueFull,
+    AgentUnavailable,
     BudgetExceeded,
     TaskStopped,
 )
@@ -45,6 +47,7 @@ _ERROR_TYPES = {
     AgentNotFound.code: ErrorType.UNAVAILABLE,
     AgentNotRegistered.code: ErrorType.UNAVAILABLE,
     AgentQueueFull.code: ErrorType.UNAVAILABLE,
+    AgentUnavailable.code: ErrorType.UNAVAILABLE,
     TaskStopped.code: ErrorType.STOPPED,
     BudgetExceeded.code: ErrorType.BUDGET,
 }
@@ -61,7 +64,7 @@ class Start:
 
     agent: Agent  # as configured now
     history: Sequence[Said]
-    budget_guard: BudgetGuard | None = None  # None: the cost is not limited
+    budget_guard: TurnBudgetGuard | None = None  # None: the cost is not limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,12 @@ class Task:
     waiting: "Waiting | None" = None
     deadline: float = math.inf  # in seconds of `time.monotonic()`, if the caller has less time
 
+    @property
+    def is_untold(self) -> bool:
+        """Whether its agent was told nothing yet: it is new, or it waited before its node was asked."""
+        waiting = self.waiting
+        return waiting is None or (waiting.node is not None and not waiting.node.state)
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -87,6 +96,7 @@ class Waiting:
     decisions: Mapping[str, Decision]
     state: State | None = None
     single: ToolCall | None = None  # approved late, to be called without a model
+    node: ParkedNodeRun | None = None
 
     @classmethod
     def of(cls, parked: ParkedRun, decisions: Mapping[str, Decision]) -> "Waiting":
@@ -94,9 +104,18 @@ class Waiting:
         if single := parked.single:
             call = ToolCall(single.id or uuid7(), single.tool, json.dumps(single.arguments))
             return cls(parked, decisions, single=call)
+        if parked.node is not None:
+            return cls(parked, decisions, node=parked.node)
         if parked.state is None:
-            raise ValueError("A parked run needs the state of its loop, or a single call")
+            raise ValueError("A parked run needs the state of its loop or of its node, or a single call")
         return cls(parked, decisions, load_state(parked.state))
+
+    @property
+    def first_call(self) -> ToolCall | None:
+        """The call that the run goes on with, if it waited in one."""
+        if self.node is not None:
+            return next((ToolCall(call.id, call.name, call.arguments) for call in self.node.calls), None)
+        return self.single or (self.state.calls[0] if self.state and self.state.calls else None)
 
 
 @dataclass(frozen=True, slots=True)

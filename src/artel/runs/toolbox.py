@@ -1,4 +1,4 @@
-"""The tools of one run, as far as the agent may use them: task workspace, child agents, memory, the user's files."""
+"""The tools of one run, as far as the agent may use them: task workspace, children, web, memory, the user's files."""
 
 from typing import TYPE_CHECKING
 
@@ -36,19 +36,25 @@ async def toolbox_of(run: "AgentRun", files: RunFiles) -> Toolbox:
         services.database, services.workspaces, services.storage, space.principal, space.project_id, agent.id
     )
     tools: list[Tool] = [*task_file_tools(task_files), SpawnAgent(AgentFamily(run))]
+    tools += services.web.of(space.principal.user_id)
     if agent.memory:
         own = _AgentMemory(space, agent.id)
         tools += [MemoryRead(own), ProjectMemoryRead(_ProjectMemory(space)), MemoryWrite(own)]
     tools += file_tools(files)
 
+    # The call of a run that was parked in its child was approved before.
+    resumed = waiting.first_call if waiting is not None and waiting.run.child is not None else None
+    return Toolbox(tools, allowed, files.policy, consent_of(run), files, resumed)
+
+
+def consent_of(run: "AgentRun") -> Consent:
+    """Return what the user has decided about calls of the run."""
+    space, waiting = run.space, run.task.waiting
+
     async def use_approval(approval_id: str) -> bool:
         return await space.services.database.of(space.principal).run(use, approval_id)
 
-    consent = Consent(waiting.decisions if waiting else {}, use_approval)
-    resumed = None
-    if waiting is not None and waiting.run.child is not None:  # the run parked in a call that was approved before
-        resumed = waiting.single or (waiting.state.calls[0] if waiting.state and waiting.state.calls else None)
-    return Toolbox(tools, allowed, files.policy, consent, files, resumed)
+    return Consent(waiting.decisions if waiting else {}, use_approval)
 
 
 async def _allowed_tools(space: WorkerSpace, agent: Agent) -> set[str]:

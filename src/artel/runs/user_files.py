@@ -156,7 +156,7 @@ class RunFiles:
             if keep_alive is not None:
                 keep_alive.cancel()
         if result.code == "asks" and serving:
-            return result.model_copy(update={"where": serving.mode})
+            return result.model_copy(update={"where": result.more.get("where") or serving.mode})
         return result
 
     def _call(self, call_id: str, method: str, params: Mapping[str, Any]) -> Call:

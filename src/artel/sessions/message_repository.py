@@ -6,11 +6,24 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, bindparam
+from pydantic import BaseModel, ConfigDict, JsonValue
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, or_
 
+from artel.contract.chat import Rating
 from artel.db.tables import messages
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import MessageNotFound
+
+
+class StoredFeedback(BaseModel):
+    """The user's feedback on an answer, as it is stored with the message."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: int = 1
+    rating: Rating
+    comment: str = ""
+    memories: dict[int, str] = {}  # the memory of each agent that was told, by the agent's id
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,14 @@ class StoredMessage:
     status: str = "ok"
     error_code: str | None = None
     retry_of: str | None = None
+    continues: str | None = None  # the cut-off message that it goes on from
+    feedback: dict[str, JsonValue] | None = None  # a StoredFeedback
+    attachments: list[dict[str, JsonValue]] | None = None  # a StoredAttachment each
+
+    @property
+    def rated(self) -> StoredFeedback | None:
+        """The user's feedback."""
+        return StoredFeedback.model_validate(self.feedback) if self.feedback else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +74,8 @@ class MessageRepository(TenantRepository):
     def _conversation(cls) -> Select[Any]:  # noqa: N805
         in_session = messages.c.session_id == bindparam("session"), messages.c.turn_number <= bindparam("up_to")
         newest = messages.c.turn_number.desc(), messages.c.number.desc()
-        found = cls._prepare_select().where(*in_session, messages.c.status == "ok")
+        is_said = or_(messages.c.status == "ok", messages.c.status == "continued")
+        found = cls._prepare_select().where(*in_session, is_said)
         return found.order_by(*newest).limit(bindparam("most"))
 
     def stored_bytes(self) -> int:
@@ -78,13 +100,46 @@ class MessageRepository(TenantRepository):
         row = self._find_one(*_of_turn(session_id, turn_id), messages.c.role == "user")
         return StoredMessage(*_columns(row)) if row else None
 
+    def question_before(self, session_id: str, answer: StoredMessage) -> StoredMessage | None:
+        """Return the user's message that an answer belongs to, also if the answer goes on from another one."""
+        same_turn = messages.c.session_id == session_id, messages.c.turn_number == answer.turn_number
+        row = self._find_one(*same_turn, messages.c.role == "user")
+        return StoredMessage(*_columns(row)) if row else None
+
+    def rewrite(self, session_id: str, message_id: str, content: str, tokens: int) -> None:
+        """Change the content of a message."""
+        of_message = messages.c.session_id == session_id, messages.c.id == message_id
+        self._change({"content": content, "tokens": tokens}, *of_message)
+
     def supersede(self, session_id: str, turn_id: str) -> None:
-        """Exclude question and answer of a turn from later prompts, because the message was sent again."""
-        self._change({"status": "retried"}, *_of_turn(session_id, turn_id), messages.c.status == "ok")
+        """Exclude question and answer of a turn from later prompts, because the message was sent again.
+
+        This includes the answers that go on from its answer.
+        """
+        first = self._find(*_of_turn(session_id, turn_id), columns=[messages.c.turn_number], limit=1)
+        goes_on = and_(
+            messages.c.session_id == session_id,
+            messages.c.continues.is_not(None),
+            messages.c.turn_number == (first[0].turn_number if first else -1),
+        )
+        status = case((messages.c.status == "ok", "retried"), else_="cut_off")
+        said = messages.c.status.in_(("ok", "continued"))
+        self._change({"status": status}, or_(and_(*_of_turn(session_id, turn_id)), goes_on), said)
+
+    def cut_off_of(self, session_id: str, turn_id: str) -> StoredMessage | None:
+        """Return the partial answer of a turn that nothing goes on from yet."""
+        row = self._find_one(*_of_turn(session_id, turn_id), messages.c.status == "cut_off")
+        return StoredMessage(*_columns(row)) if row else None
+
+    def mark_continued(self, session_id: str, message_id: str) -> int:
+        """Mark a cut-off message as continued by another one; return the number of its turn in the conversation."""
+        of_message = messages.c.session_id == session_id, messages.c.id == message_id
+        self._change({"status": "continued"}, *of_message, messages.c.status == "cut_off")
+        return self.get(session_id, message_id).turn_number
 
     def answer_to(self, session_id: str, turn_id: str) -> StoredMessage | None:
         """Return the final message of a turn; a cut-off partial answer is not one."""
-        is_answer = messages.c.role != "user", messages.c.status != "cut_off"
+        is_answer = messages.c.role != "user", messages.c.status.not_in(("cut_off", "continued"))
         row = self._find_one(*_of_turn(session_id, turn_id), *is_answer)
         return StoredMessage(*_columns(row)) if row else None
 
@@ -94,6 +149,11 @@ class MessageRepository(TenantRepository):
         if row is None:
             raise MessageNotFound("Message not found")
         return StoredMessage(*_columns(row))
+
+    def rate(self, session_id: str, message_id: str, feedback: StoredFeedback) -> None:
+        """Store the user's feedback on an answer, instead of an earlier one."""
+        of_message = messages.c.session_id == session_id, messages.c.id == message_id
+        self._change({"feedback": feedback.model_dump(mode="json")}, *of_message)
 
     def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
         """Return a SELECT of the session's message keys for its timeline, and their number."""

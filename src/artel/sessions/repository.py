@@ -1,17 +1,53 @@
 """Rows of sessions."""
 
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from operator import attrgetter
+from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, bindparam
+from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, case, or_
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from artel.contract.http import Session
 from artel.db.tables import sessions
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import SessionNotFound
 
 _NEWEST = sessions.c.updated_at.desc(), sessions.c.id.desc()
+# Sources of a title: the user, the first message until a model has made one, a model.
+BY_USER, BY_WORDS, BY_MODEL = "user", "words", "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session, as it is stored."""
+
+    id: str
+    project_id: int
+    title: str
+    title_source: str
+    pinned: bool
+    archived: bool
+    recipient_id: int | None  # the agent that the last message was sent to
+    failed: bool  # whether the turn that ended last has failed
+    cost_micros: int
+    price_unknown: bool
+    last_event: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEffect:
+    """What the end of a turn changes of its session."""
+
+    failed: bool
+    cost_micros: int = 0
+    price_unknown: bool = False
+
+
+_columns = attrgetter(*StoredSession.__slots__)
+_TAKEN = sessions.c.project_id, sessions.c.last_event, sessions.c.recipient_id, sessions.c.title_source
 
 
 class SessionRepository(TenantRepository):
@@ -24,43 +60,70 @@ class SessionRepository(TenantRepository):
         return (
             cls._prepare_update(last_event=sessions.c.last_event + bindparam("count"), updated_at=bindparam("now"))
             .where(sessions.c.id == bindparam("session"))
-            .returning(sessions.c.project_id, sessions.c.last_event)
+            .returning(*_TAKEN)
         )
+
+    @prepared
+    def _end_turn(cls) -> ReturningUpdate[Any]:  # noqa: N805
+        return (
+            cls._prepare_update(
+                last_event=sessions.c.last_event + bindparam("count"),
+                updated_at=bindparam("now"),
+                failed=bindparam("is_failed"),
+                cost_micros=sessions.c.cost_micros + bindparam("micros"),
+                price_unknown=or_(
+                    sessions.c.price_unknown, bindparam("is_unknown", type_=sessions.c.price_unknown.type)
+                ),
+            )
+            .where(sessions.c.id == bindparam("session"))
+            .returning(*_TAKEN)
+        )
+
+    @prepared
+    def _begin(cls) -> Update:  # noqa: N805
+        is_unnamed = (sessions.c.title == bindparam("instead_of")) & (sessions.c.title_source != BY_USER)
+        title = case((is_unnamed, bindparam("words")), else_=sessions.c.title)
+        return cls._prepare_update(title=title, recipient_id=bindparam("recipient")).where(
+            sessions.c.id == bindparam("session")
+        )
+
+    @prepared
+    def _address(cls) -> Update:  # noqa: N805
+        return cls._prepare_update(recipient_id=bindparam("recipient")).where(sessions.c.id == bindparam("session"))
 
     @prepared
     def _by_id(cls) -> Select[Any]:  # noqa: N805
         return cls._prepare_select().where(sessions.c.id == bindparam("session"))
 
-    def add(self, session_id: str, project_id: int, title: str) -> Session:
+    def add(self, session_id: str, project_id: int, title: str, source: str) -> StoredSession:
         """Add a session."""
         now = datetime.now(UTC)
-        values = {"id": session_id, "project_id": project_id, "title": title, "last_event": 0}
+        values = {"id": session_id, "project_id": project_id, "title": title, "title_source": source, "last_event": 0}
         [row] = self._insert([values | {"created_at": now, "updated_at": now}])
         return _session(row)
 
-    def count(self, project_id: int | None = None) -> int:
-        """Return the number of sessions of all projects or one."""
-        return self._count(*_in(project_id))
+    def count(self, project_id: int | None = None, *, archived: bool | None = None) -> int:
+        """Return the number of sessions of all projects or one, optionally without or only archived ones."""
+        return self._count(*_in(project_id, archived))
 
-    def page(self, limit: int, offset: int, project_id: int | None = None) -> list[Session]:
+    def page(self, limit: int, offset: int, project_id: int | None, *, archived: bool) -> list[StoredSession]:
         """Return a page of sessions of all projects or one, most recently used first."""
-        return [_session(row) for row in self._find(*_in(project_id), order_by=_NEWEST, limit=limit, offset=offset)]
+        found = self._find(*_in(project_id, archived), order_by=_NEWEST, limit=limit, offset=offset)
+        return [_session(row) for row in found]
 
-    def get(self, session_id: str) -> Session:
+    def get(self, session_id: str) -> StoredSession:
         """Return the session or raise SessionNotFound."""
-        return _session(self._row(session_id))
-
-    def last_event(self, session_id: str) -> int:
-        """Return the number of the session's newest event."""
-        return int(self._row(session_id).last_event)
-
-    def _row(self, session_id: str) -> Row[Any]:
         row = self._run(self._by_id, session=session_id).one_or_none()
         if row is None:
             raise SessionNotFound("Session not found")
-        return cast("Row[Any]", row)
+        return _session(row)
 
-    def titled(self, text: str, limit: int, offset: int) -> list[Session]:
+    def titles(self, ids: Collection[str]) -> dict[str, str]:
+        """Return the titles of some sessions, keyed by id."""
+        rows = self._find(sessions.c.id.in_(ids), columns=[sessions.c.id, sessions.c.title]) if ids else []
+        return {row.id: row.title for row in rows}
+
+    def titled(self, text: str, limit: int, offset: int) -> list[StoredSession]:
         """Return a page of the sessions whose title contains the text, most recently used first."""
         contains = sessions.c.title.icontains(text, autoescape=True)
         return [_session(row) for row in self._find(contains, order_by=_NEWEST, limit=limit, offset=offset)]
@@ -69,21 +132,48 @@ class SessionRepository(TenantRepository):
         """Return the number of sessions whose title contains the text."""
         return self._count(sessions.c.title.icontains(text, autoescape=True))
 
-    def rename(self, session_id: str, title: str) -> None:
-        """Change a session's title."""
-        if not self._change({"title": title, "updated_at": datetime.now(UTC)}, sessions.c.id == session_id):
+    def change(self, session_id: str, **values: Any) -> None:
+        """Change columns of a session."""
+        if not self._change(values, sessions.c.id == session_id):
             raise SessionNotFound("Session not found")
 
-    def name_after(self, session_id: str, title: str, instead_of: str) -> None:
-        """Set a session's title if it still has the title `instead_of`."""
-        self._change({"title": title}, sessions.c.id == session_id, sessions.c.title == instead_of)
+    def begin(self, session_id: str, words: str, instead_of: str, recipient_id: int | None) -> None:
+        """Store the recipient of the first message; name the session after it if it is still called `instead_of`."""
+        row = {"session": session_id, "recipient": recipient_id}
+        self._run(self._begin, **row, words=words, instead_of=instead_of)
 
-    def take_numbers(self, session_id: str, count: int) -> tuple[int, int]:
-        """Lock the session until the commit and take the next event numbers; return project id and last number."""
-        row = self._run(self._take_numbers, session=session_id, count=count, now=datetime.now(UTC)).one_or_none()
+    def address(self, session_id: str, recipient_id: int | None) -> None:
+        """Store the recipient of a later message."""
+        self._run(self._address, session=session_id, recipient=recipient_id)
+
+    def name_after_words(self, session_id: str, words: str) -> None:
+        """Change the title of a session that is named after its first message."""
+        self._change({"title": words}, sessions.c.id == session_id, sessions.c.title_source == BY_WORDS)
+
+    def add_cost(self, session_id: str, cost_micros: int, *, price_unknown: bool) -> None:
+        """Add the cost of a call outside of a turn, or after its end."""
+        costs: dict[str, Any] = {"cost_micros": sessions.c.cost_micros + cost_micros}
+        self._change(costs | ({"price_unknown": True} if price_unknown else {}), sessions.c.id == session_id)
+
+    def name_by_model(self, session_id: str, title: str | None) -> bool:
+        """Replace the first words by a title, or keep them for good; return whether the session had no other title."""
+        values = {"title_source": BY_MODEL} | ({} if title is None else {"title": title})
+        return self._change(values, sessions.c.id == session_id, sessions.c.title_source == BY_WORDS)
+
+    def take_numbers(self, session_id: str, count: int, ended: TurnEffect | None = None) -> Any:
+        """Lock the session until the commit and take the next event numbers; with the effect of a turn that ends.
+
+        Return a row with the project, the last number, the recipient and the source of the title.
+        """
+        values = {"session": session_id, "count": count, "now": datetime.now(UTC)}
+        if ended is None:
+            row = self._run(self._take_numbers, **values).one_or_none()
+        else:
+            cost = {"micros": ended.cost_micros, "is_unknown": ended.price_unknown}
+            row = self._run(self._end_turn, **values, **cost, is_failed=ended.failed).one_or_none()
         if row is None:
             raise SessionNotFound("Session not found")
-        return row.project_id, row.last_event
+        return row
 
     def remove(self, session_id: str) -> None:
         """Remove a session and its messages."""
@@ -91,9 +181,10 @@ class SessionRepository(TenantRepository):
             raise SessionNotFound("Session not found")
 
 
-def _in(project_id: int | None) -> list[ColumnElement[bool]]:
-    return [] if project_id is None else [sessions.c.project_id == project_id]
+def _in(project_id: int | None, archived: bool | None) -> Sequence[ColumnElement[bool]]:
+    wanted = (sessions.c.project_id, project_id), (sessions.c.archived, archived)
+    return [column == value for column, value in wanted if value is not None]
 
 
-def _session(row: Row[Any]) -> Session:
-    return Session.of(row, session_id=row.id)
+def _session(row: Row[Any]) -> StoredSession:
+    return StoredSession(*_columns(row))

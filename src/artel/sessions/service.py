@@ -1,22 +1,23 @@
-"""Search, forks and deletion of sessions."""
+"""Search, forks and deletion of sessions, and feedback on their answers."""
 
 from artel.approvals.transactions import delete_session
 from artel.auth.principal import Principal
-from artel.contract.chat import Found
+from artel.contract.chat import ChatMessage, Found, NewFeedback
 from artel.contract.http import Page, Session
 from artel.db.engine import SEARCHERS
-from artel.errors import SearchTooLong, TooManySearches
+from artel.errors import ArtelError, SearchTooLong, TooManySearches
 from artel.ids import uuid7
 from artel.per_user_locks import PerUserLock
 from artel.sessions import transactions as sessions
 from artel.spaces.services import SpaceServices
 from artel.turns import fork
+from artel.turns.feedback import rate_answer
 
 MAX_SEARCHES = 4  # per user, running and queued
 
 
 class SessionService:
-    """Searches, forks and deletes sessions."""
+    """Searches, forks and deletes sessions, and stores feedback."""
 
     def __init__(self, services: SpaceServices, search_seconds: float) -> None:
         self._services = services
@@ -46,6 +47,16 @@ class SessionService:
         size = await self._database.read(fork.size_of_fork, user, session_id, message_id)
         await self._services.storage.take(user, size)
         return await self._database.of(user).run(fork.fork_session, session_id, message_id, uuid7(), ids)
+
+    async def rate(self, user: Principal, session_id: str, message_id: str, new: NewFeedback) -> ChatMessage:
+        """Store the user's feedback on an answer, also in the memory of the agents that answered."""
+        size = len(new.comment.encode())
+        await self._services.storage.take(user, size)
+        try:
+            return await self._database.of(user).run(rate_answer, session_id, message_id, new)
+        except ArtelError:
+            self._services.storage.give_back(user, size)
+            raise
 
     async def delete(self, user: Principal, session_id: str) -> None:
         """Delete a session and its messages."""

@@ -1,16 +1,22 @@
 """Operations on sessions and their messages; each function is one transaction."""
 
+from datetime import UTC, datetime
+
 from sqlalchemy import Connection
 
+from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
 from artel.contract.chat import ChatMessage, Found, SessionWithMessages
 from artel.contract.http import NewSession, Page, Session, SessionChanges
+from artel.db.hints import SessionListChanged
 from artel.db.tx import Tx
 from artel.errors import LimitReached
 from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import ProjectRules, ensure_default_project
-from artel.sessions.message_repository import MessageRepository, StoredMessage
-from artel.sessions.repository import SessionRepository
+from artel.sessions.answers import shown_messages
+from artel.sessions.message_repository import MessageRepository
+from artel.sessions.overview import shown_new_session, shown_session, shown_sessions
+from artel.sessions.repository import BY_USER, BY_WORDS, SessionRepository
 
 DEFAULT_TITLE = "New session"
 MAX_SESSIONS = 100_000
@@ -28,34 +34,46 @@ def create_session(tx: Tx, session_id: str, new: NewSession, rules: ProjectRules
     projects.lock(project.id)
     if sessions.count() >= MAX_SESSIONS:
         raise LimitReached(f"You can have at most {MAX_SESSIONS} sessions. Delete some first.")
-    return sessions.add(session_id, project.id, new.title if "title" in new.model_fields_set else DEFAULT_TITLE)
+    named = (new.title, BY_USER) if "title" in new.model_fields_set else (DEFAULT_TITLE, BY_WORDS)
+    created = sessions.add(session_id, project.id, *named)
+    tx.after_commit(SessionListChanged(tx.principal.user_id, project.id, session_id))
+    return shown_new_session(created)
 
 
 def list_sessions(
-    connection: Connection, principal: Principal, project_id: int | None, limit: int, offset: int
+    connection: Connection, principal: Principal, project_id: int | None, archived: bool, limit: int, offset: int
 ) -> Page[Session]:
-    """Return a page of the user's sessions, of all projects or one."""
+    """Return a page of the user's sessions, of all projects or one, without or only archived ones."""
     sessions = SessionRepository(connection, principal)
     if project_id is not None:
         ProjectRepository(connection, principal).get(project_id)
-    items, total = sessions.page(limit, offset, project_id), sessions.count(project_id)
-    return Page(items=items, total=total, limit=limit, offset=offset)
+    found = sessions.page(limit, offset, project_id, archived=archived)
+    total = sessions.count(project_id, archived=archived)
+    return Page(items=shown_sessions(connection, principal, found), total=total, limit=limit, offset=offset)
 
 
 def update_session(tx: Tx, session_id: str, changes: SessionChanges) -> Session:
     """Change a session."""
     sessions = SessionRepository(tx)
-    if changes.model_fields_set:
-        sessions.rename(session_id, changes.title)
-    return sessions.get(session_id)
+    session = sessions.get(session_id)
+    values = changes.model_dump(exclude_unset=True)
+    if "title" in values:
+        values |= {"title_source": BY_USER, "updated_at": datetime.now(UTC)}
+    if "recipient" in values:
+        target = values.pop("recipient")
+        values["recipient_id"] = None if target is None else AgentRepository(tx).named(session.project_id, target)
+    if values:
+        sessions.change(session_id, **values)
+        tx.after_commit(SessionListChanged(tx.principal.user_id, session.project_id, session_id))
+    return shown_session(tx.connection, tx.principal, sessions.get(session_id))
 
 
 def get_session(connection: Connection, principal: Principal, session_id: str) -> SessionWithMessages:
     """Return one session with its latest messages."""
-    sessions = SessionRepository(connection, principal)
-    session, last_event = sessions.get(session_id), sessions.last_event(session_id)
+    session = SessionRepository(connection, principal).get(session_id)
     latest = MessageRepository(connection, principal).newest(session_id, LATEST_MESSAGES)
-    return SessionWithMessages(**dict(session), last_event=last_event, messages=[shown(m) for m in latest])
+    shown, messages = shown_session(connection, principal, session), shown_messages(connection, principal, latest)
+    return SessionWithMessages(**dict(shown), last_event=session.last_event, messages=messages)
 
 
 def list_messages(
@@ -76,12 +94,12 @@ def list_messages(
     else:
         found = messages.newest(session_id, last, role)
         limit, offset = last, max(0, total - len(found))
-    return Page(items=[shown(message) for message in found], total=total, limit=limit, offset=offset)
+    return Page(items=shown_messages(connection, principal, found), total=total, limit=limit, offset=offset)
 
 
 def last_event(connection: Connection, principal: Principal, session_id: str) -> int:
     """Return the number of a session's newest event."""
-    return SessionRepository(connection, principal).last_event(session_id)
+    return SessionRepository(connection, principal).get(session_id).last_event
 
 
 def search(connection: Connection, principal: Principal, text: str, limit: int, offset: int) -> Page[Found]:
@@ -91,7 +109,7 @@ def search(connection: Connection, principal: Principal, text: str, limit: int, 
     items = [
         Found(
             kind="session",
-            session_id=session.session_id,
+            session_id=session.id,
             project_id=session.project_id,
             message_id=None,
             role=None,
@@ -123,8 +141,3 @@ def _excerpt(content: str, text: str) -> str:
     start = max(0, position - EXCERPT_CHARACTERS // 2)
     excerpt = content[start : start + EXCERPT_CHARACTERS + len(text)]
     return f"{'…' if start else ''}{excerpt}{'…' if start + len(excerpt) < len(content) else ''}"
-
-
-def shown(message: StoredMessage) -> ChatMessage:
-    """Return a message as the API shows it."""
-    return ChatMessage.of(message, timestamp=message.created_at)

@@ -17,6 +17,7 @@ from artel.db.tx import Lease
 from artel.errors import ProjectNotFound
 
 MAX_WORK = 1_000
+MAX_HOSTS = 1_000  # listed
 WARN_ONLY_LONGER_SECONDS = 90  # shorter approvals get no warning
 
 TurnIds = tuple[int, str, str]  # of user, session and turn
@@ -53,6 +54,22 @@ def renew_host(connection: Connection, host_id: str, lease_seconds: float) -> No
     if not renewed.rowcount:
         connection.execute(insert_into(connection, hosts).values(id=host_id, expires_at=until))
     connection.execute(delete(hosts).where(hosts.c.expires_at < func.now() - timedelta(hours=1)))
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """A process that runs worker spaces."""
+
+    id: str
+    spaces: int
+    is_alive: bool
+
+
+def list_hosts(connection: Connection) -> list[HostState]:
+    """Return the hosts, with the number of spaces that each has; embedded servers have none."""
+    owned = select(func.count()).where(spaces.c.owner == hosts.c.id).scalar_subquery()
+    found = select(hosts.c.id, owned, hosts.c.expires_at >= func.now()).order_by(hosts.c.id).limit(MAX_HOSTS)
+    return [HostState(host_id, count, is_alive) for host_id, count, is_alive in connection.execute(found)]
 
 
 def remove_host(connection: Connection, host_id: str) -> None:

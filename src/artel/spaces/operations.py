@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
+from artel.auth.audit_log import Action, record
 from artel.auth.principal import Principal
 from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, HealthDetail, SpaceHealth
 from artel.db.engine import Database
@@ -124,7 +125,8 @@ async def audited_reset(
         status="sent",
     )
     rows = database.of(owner)
-    await rows.run(_begin_reset, call)
+    administrator = by_user_id if initiator == "administrator" else None
+    await rows.run(_begin_reset, call, administrator)
     log.warning("space_reset_started", project_id=project_id, initiator=initiator, by_user_id=by_user_id)
     try:
         await reset()
@@ -134,6 +136,10 @@ async def audited_reset(
     await rows.run(finish_call, replace(call, status="done"))
 
 
-def _begin_reset(tx: Tx, call: ToolCallRow) -> None:
+def _begin_reset(tx: Tx, call: ToolCallRow, administrator_id: int | None) -> None:
     ProjectRepository(tx).get(call.project_id)
     note_call(tx, call)
+    if administrator_id is not None:
+        by, owner_id = Principal(administrator_id, is_admin=True), tx.principal.user_id
+        target = f"project {call.project_id}"
+        record(tx.connection, Action.SPACE_RESET, by, target=target, target_user_id=owner_id)

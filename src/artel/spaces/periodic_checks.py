@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from artel.alerts.transactions import open_alerts, raise_alert, resolve_alert
+from artel.alerts.transactions import NODE_ALERTS, open_alerts, raise_alert, resolve_alert
 from artel.approvals.transactions import WARN_SECONDS, expire, warn
 from artel.auth.principal import Principal
 from artel.contract.spaces import Alert
@@ -27,11 +27,11 @@ async def check_approvals(services: SpaceServices) -> None:
         database = services.database.of(Principal(due.user_id))
         try:
             if due.expires_at <= now:
-                await database.run(expire, due.approval_id)
+                await database.run(expire, due.approval_id, due.expires_at)
                 log.info("approval_expired", approval_id=due.approval_id, session_id=due.session_id)
             else:
-                await database.run(warn, due.approval_id)
-        except (ApprovalDecided, ApprovalNotFound):  # decided in the meantime
+                await database.run(warn, due.approval_id, due.expires_at)
+        except (ApprovalDecided, ApprovalNotFound):  # decided or extended in the meantime
             continue
         except ArtelError as failure:  # one failure must not block the others
             log.warning("approval_not_ended", approval_id=due.approval_id, reason=failure.detail)
@@ -46,7 +46,8 @@ async def check_space(space: WorkerSpace) -> None:
     database = space.services.database.of(space.principal)
     try:
         if space.open_alerts is None:
-            space.open_alerts = set(await space.services.database.read(open_alerts, space.principal, space.project_id))
+            stored = await space.services.database.read(open_alerts, space.principal, space.project_id)
+            space.open_alerts = {(kind, subject) for kind, subject in stored if kind not in NODE_ALERTS}
         for key in findings.keys() - space.open_alerts:
             kind, subject = key
             alert = Alert(

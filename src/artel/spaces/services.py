@@ -10,12 +10,14 @@ from artel.db.engine import Database
 from artel.events.hub import EventHub
 from artel.events.project_log import ProjectEventWriter
 from artel.events.signals import Signals
+from artel.registry.node_client import NodeClient
 from artel.settings import Settings
 from artel.spaces.agent_cache import SharedCache
 from artel.spaces.figures import ChatFigures
 from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.storage_quota import StorageQuota
 from artel.tools.policy import ToolCalls
+from artel.tools.web import WebTools
 from artel.turns.waiters import TurnWaiters
 
 
@@ -36,12 +38,19 @@ class SpaceServices:
     figures: ChatFigures
     workspaces: TaskWorkspaces
     storage: StorageQuota
+    web: WebTools
+    nodes: NodeClient
     tool_calls: ToolCalls = field(default_factory=dict)
 
     @property
     def is_demo(self) -> bool:
         """Whether the demo brain answers, and nothing costs money."""
         return not self.brain.configured
+
+    @property
+    def planner_model(self) -> str:
+        """The model that plans, as it is chosen now."""
+        return self.brain.planner_model
 
     @property
     def user_monthly_micros(self) -> int | None:

@@ -88,8 +88,10 @@ class WorkerSpace:
         self._began = self._used = time.monotonic()
         self.cache.config_version = config_version
         self.accepts_tasks = True  # False: what waits is left to whoever runs the space next
+        self.is_cut_off = False  # whether its lease may be over: what nodes do is left to whoever runs it next
         self.root_id: int | None = None  # the agent that created the team
-        self.pace = RateLimit(calls=services.tool_calls, key=(principal.user_id, project_id))
+        per_minute = services.settings.max_api_calls_per_minute
+        self.pace = RateLimit(per_minute, calls=services.tool_calls, key=(principal.user_id, project_id))
         self.guidance = self._new_guidance()
         self._handled = 0
         self._left = asyncio.Event()

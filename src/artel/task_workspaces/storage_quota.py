@@ -1,4 +1,4 @@
-"""Storage quota of users, for messages, memories and the files of task workspaces."""
+"""Storage quota of users, for messages with their attachments, memories and the files of task workspaces."""
 
 import asyncio
 import time
@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from artel.agent_memory.repository import MemoryRepository
 from artel.agents.repository import AgentRepository
+from artel.attachments.repository import AttachmentContentRepository
 from artel.auth.accounts import account_by_id
 from artel.auth.principal import Principal
 from artel.db.engine import Database
@@ -104,7 +105,8 @@ def storage_limit(connection: Connection, principal: Principal, default: int | N
 
 
 def _stored(connection: Connection, principal: Principal) -> tuple[int, list[int]]:
-    """Return the size of a user's stored texts in bytes, and the ids of agents whose files count too."""
+    """Return the size of a user's texts and attachments in bytes, and the ids of agents whose files count too."""
     text = MessageRepository(connection, principal).stored_bytes()
+    text += AttachmentContentRepository(connection, principal).stored_bytes()
     text += MemoryRepository(connection, principal).stored_bytes()
     return text, AgentRepository(connection, principal).ids()

@@ -11,9 +11,10 @@ from artel.agent_memory.transactions import remember
 from artel.agents.repository import AgentRepository
 from artel.approvals.repository import ApprovalRepository, stop_asking
 from artel.brain.tokens import count_tokens
+from artel.budgets.money import micros
 from artel.budgets.repository import BudgetRepository, settle_turn
 from artel.budgets.usage import UsageRepository
-from artel.contract.chat import ContextItem, Usage
+from artel.contract.chat import AnswerUsage, ContextItem, Usage
 from artel.contract.events import (
     EventData,
     MessageCompleted,
@@ -25,7 +26,7 @@ from artel.contract.events import (
     TurnFailed,
 )
 from artel.contract.parked_run import UsageShare
-from artel.db.hints import MemoriesChanged, SessionChanged, TurnStopped
+from artel.db.hints import MemoriesChanged, SessionChanged, TitleWanted, TurnStopped
 from artel.db.tx import Tx
 from artel.errors import AgentNotFound
 from artel.events.session_log import SessionLog
@@ -33,6 +34,7 @@ from artel.ids import uuid7
 from artel.plans.plan import OPEN, TaskStatus, WorkflowStatus
 from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
+from artel.sessions.repository import BY_WORDS, SessionRepository, TurnEffect
 from artel.text import storable
 from artel.turns.drafts import MAX_CHARACTERS, DraftRepository
 from artel.turns.repository import TurnRepository
@@ -66,6 +68,14 @@ class TurnOutcome:
     def failed(self) -> bool:
         return self.error_code is not None
 
+    @property
+    def effect(self) -> TurnEffect:
+        """What the session shows of it: nothing has failed if the user stopped or rejected it."""
+        failed = self.status in (TurnStatus.FAILED, TurnStatus.TIMEOUT)
+        if self.usage is None:
+            return TurnEffect(failed)
+        return TurnEffect(failed, micros(self.usage.cost_usd or 0.0), self.usage.cost_usd is None)
+
     @classmethod
     def failure(cls, status: TurnStatus, code: str, text: str, partial: str = "") -> "TurnOutcome":
         """Return the outcome of a turn that somebody else than its runner ends."""
@@ -76,6 +86,7 @@ class TurnOutcome:
 def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
     """End a turn with its workflow, tasks, approvals and reservations; raise TurnOver if it has ended before."""
     now, agent, is_direct = datetime.now(UTC), outcome.agent, turn.mode is Mode.DIRECT
+    figures = _figures(turn, outcome, now)
     message = MessageCompleted(
         message_id=outcome.message_id,
         role="system" if outcome.failed else "assistant",
@@ -83,11 +94,13 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
         agent_id=agent.id if agent else None,
         status="failed" if outcome.failed else "ok",
         error_code=outcome.error_code,
+        **({} if outcome.failed else figures),
     )
     happened: list[EventData] = [message]
     if agent is not None and is_direct:  # tasks of plans write it themselves
         happened.append(agent.change)
-    log = SessionLog(tx, turn.session_id, len(happened) + (2 if is_direct else 1))
+    log = SessionLog(tx, turn.session_id, len(happened) + (2 if is_direct else 1), outcome.effect)
+    _announce_in_lists(tx, turn, outcome, log)
     error = outcome.content if outcome.failed else None
     values: dict[str, Any] = {"error_code": outcome.error_code, "error": error}
     values["usage"] = outcome.usage and outcome.usage.model_dump()
@@ -97,14 +110,15 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
     settle_turn(tx, turn.id)
     task_end, turn_end = _end_events(turn, outcome)
     happened += [task_end] if is_direct else _end_workflow(tx, turn, outcome)
-    number = log.first
-    if cut_off := _cut_off(tx, turn, outcome):
+    cut_off = _cut_off(tx, turn, outcome, figures)
+    number, turn_number = log.first, turn.number if outcome.failed and not cut_off else _place_in_conversation(tx, turn)
+    if cut_off:
         happened.insert(0, cut_off)
         name = _name_of(tx, turn.project_id, cut_off.agent_id)
-        _add_message(tx, turn, number, cut_off, name, count_tokens(cut_off.content))
+        _add_message(tx, turn, (number, turn_number), cut_off, name, count_tokens(cut_off.content))
         number += 1
     log.write(turn.id, *happened, turn_end)
-    _add_message(tx, turn, number, message, agent.name if agent else None, outcome.tokens)
+    _add_message(tx, turn, (number, turn_number), message, agent.name if agent else None, outcome.tokens)
     if outcome.usage:
         _add_usage(tx, turn, outcome.usage, outcome.shares, now, agent)
     for agent_id, memories in outcome.memories.items():
@@ -112,8 +126,6 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
         tx.after_commit(MemoriesChanged())
     if agent is None or not is_direct:  # else nothing is pending: a direct run that asks is parked
         stop_asking(tx, ApprovalRepository(tx).withdraw(turn.id))
-    if outcome.status is TurnStatus.CANCELLED:
-        tx.after_commit(TurnStopped(turn.id))
     ended = Ended(
         session_id=turn.session_id,
         turn_id=turn.id,
@@ -129,6 +141,8 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
         error_code=outcome.error_code,
     )
     tx.after_commit(ended)
+    if outcome.status is TurnStatus.CANCELLED:
+        tx.after_commit(TurnStopped(turn.id))
     return ended
 
 
@@ -161,6 +175,8 @@ def note_usage(tx: Tx, session_id: str, turn_id: str, usage: Usage, shares: Sequ
     if turns.note_usage(session_id, turn_id, usage):
         turn = turns.get(session_id, turn_id)
         _add_usage(tx, turn, usage, shares, turn.finished_at or datetime.now(UTC))
+        cost = micros(usage.cost_usd or 0.0)
+        SessionRepository(tx).add_cost(session_id, cost, price_unknown=usage.cost_usd is None)
 
 
 def _add_usage(
@@ -173,7 +189,23 @@ def _add_usage(
     UsageRepository(tx).add(turn.project_id, turn.session_id, turn.id, now, shares)
 
 
-def _cut_off(tx: Tx, turn: Turn, outcome: TurnOutcome) -> MessageCompleted | None:
+def _announce_in_lists(tx: Tx, turn: Turn, outcome: TurnOutcome, log: SessionLog) -> None:
+    log.note_state()
+    if log.session.title_source == BY_WORDS and not outcome.failed:
+        tx.after_commit(TitleWanted(tx.principal.user_id, turn.session_id, turn.id))
+
+
+def _figures(turn: Turn, outcome: TurnOutcome, now: datetime) -> dict[str, Any]:
+    """Return what the event of an answer says about its turn."""
+    return {
+        "continues": turn.continues,
+        "usage": AnswerUsage.of(outcome.usage) if outcome.usage else None,
+        "duration_ms": turn.duration_until(now),
+        "context": None if outcome.context is None else len(outcome.context),
+    }
+
+
+def _cut_off(tx: Tx, turn: Turn, outcome: TurnOutcome, figures: Mapping[str, Any]) -> MessageCompleted | None:
     """Return what was streamed of the answer before the turn failed, if anything; delete its draft."""
     if not outcome.failed and not outcome.has_draft:
         return None
@@ -185,17 +217,33 @@ def _cut_off(tx: Tx, turn: Turn, outcome: TurnOutcome) -> MessageCompleted | Non
         message_id=uuid7(),
         role="assistant",
         content=content,
-        agent_id=outcome.agent.id if outcome.agent else turn.agent_id,
+        agent_id=outcome.agent.id if outcome.agent else turn.agent_id or _only_agent(tx, turn),
         status="cut_off",
         error_code=outcome.error_code,
+        **figures,
     )
 
 
-def _add_message(tx: Tx, turn: Turn, number: int, message: MessageCompleted, agent: str | None, tokens: int) -> None:
+def _place_in_conversation(tx: Tx, turn: Turn) -> int:
+    """Return the turn number of an answer: if it goes on from another one, that one's, which is then continued."""
+    if turn.continues is None:
+        return turn.number
+    return MessageRepository(tx).mark_continued(turn.session_id, turn.continues)
+
+
+def _only_agent(tx: Tx, turn: Turn) -> int | None:
+    """Return the agent of a plan of one task, which writes the answer."""
+    workflow = WorkflowRepository(tx).of_turn(turn.id)
+    tasks = TaskRepository(tx).of(workflow.id) if workflow else []
+    return tasks[0].agent_id if len(tasks) == 1 else None
+
+
+def _add_message(
+    tx: Tx, turn: Turn, numbers: tuple[int, int], message: MessageCompleted, agent: str | None, tokens: int
+) -> None:
     stored = StoredMessage(
         message.message_id,
-        number,
-        turn.number,
+        *numbers,
         turn.id,
         message.role,
         message.content,
@@ -205,6 +253,7 @@ def _add_message(tx: Tx, turn: Turn, number: int, message: MessageCompleted, age
         agent=agent,
         status=message.status,
         error_code=message.error_code,
+        continues=message.continues,
     )
     MessageRepository(tx).add(turn.project_id, turn.session_id, stored)
 

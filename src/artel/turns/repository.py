@@ -1,5 +1,6 @@
 """Rows of turns."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from artel.db.tenant import TenantRepository, prepared
 from artel.errors import TurnNotFound
 from artel.turns.turn import Mode, Turn, TurnStatus
 
-_NEW = ("id", "project_id", "session_id", "number", "mode", "agent_id", "status", "created_at", "retry_of")
+_NEW = ("id", "project_id", "session_id", "number", "mode", "agent_id", "status", "created_at", "retry_of", "continues")
 
 
 class TurnRepository(TenantRepository):
@@ -110,6 +111,20 @@ class TurnRepository(TenantRepository):
         """Return the first unfinished turn of the session: the one that runs or runs next."""
         row = self._run(self._first_unfinished, session=session_id).one_or_none()
         return turn_of(row) if row else None
+
+    def page(
+        self, project_id: int, session_id: str, statuses: Sequence[str], limit: int, offset: int
+    ) -> tuple[list[Turn], int]:
+        """Return a page of a session's turns with these statuses, oldest first, and their number."""
+        wanted = [turns.c.project_id == project_id, turns.c.session_id == session_id, turns.c.status.in_(statuses)]
+        if not any(TurnStatus(status).is_terminal for status in statuses):
+            wanted.append(_unfinished())  # they have an index of their own
+        rows = self._find(*wanted, order_by=[turns.c.number], limit=limit, offset=offset)
+        return [turn_of(row) for row in rows], self._count(*wanted)
+
+    def has_unfinished_after(self, session_id: str, message_id: str) -> bool:
+        """Return whether an unfinished turn goes on with a cut-off message."""
+        return bool(self._count(turns.c.session_id == session_id, turns.c.continues == message_id, _unfinished()))
 
     def unfinished(self, project_id: int) -> list[Turn]:
         """Return the unfinished turns of the project, oldest first."""

@@ -1,21 +1,25 @@
 """Messages and their turns: accepting, waiting for the answer, cancelling, repeating."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from artel import kill_points
 from artel.approvals.transactions import pending_of
+from artel.attachments.repository import StoredAttachment
 from artel.auth.principal import Principal
 from artel.brain.errors import ContextTooLarge
 from artel.brain.tokens import count_tokens, is_ready
-from artel.contract.chat import MessageAccepted, MessageResponse, TurnState
+from artel.contract.chat import MessageAccepted, MessageResponse, Retry, TurnState
+from artel.contract.http import Page
 from artel.errors import (
     AgentFailed,
     AgentInError,
     AgentNotFound,
     AgentNotRegistered,
+    AgentUnavailable,
     ArtelError,
     BudgetExceeded,
     DatabaseUnavailable,
@@ -34,8 +38,9 @@ from artel.runs.host import Host
 from artel.spaces.figures import ERROR_SECONDS
 from artel.spaces.services import SpaceServices
 from artel.spaces.spaces import Spaces
+from artel.turns.changes import change_message, continue_answer, list_turns
 from artel.turns.end import cancel_turn
-from artel.turns.transactions import NewTurn, TurnOver, accept_message, was_accepted
+from artel.turns.transactions import NewAttachments, NewTurn, TurnOver, accept_message, was_accepted
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.waiters import Ended, get_turn, message_to_repeat, read_turn
 
@@ -49,10 +54,19 @@ _ENDS: dict[TurnStatus, type[ArtelError]] = {
 }
 _REFUSALS: dict[str, type[ArtelError]] = {error.code: error for error in (BudgetExceeded, ContextTooLarge)}
 _RETRYABLE: dict[str, type[ArtelError]] = {
-    error.code: error for error in (AgentInError, AgentNotRegistered, AgentNotFound, TaskStopped)
+    error.code: error for error in (AgentInError, AgentNotRegistered, AgentNotFound, AgentUnavailable, TaskStopped)
 }
 
 log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Resent:
+    """What a message has from an earlier one that it repeats: its turn and files."""
+
+    turn_id: str | None = None
+    attachments: Sequence[StoredAttachment] = ()
+    sets_recipient: bool = True  # whether the next message goes to the same agent by default
 
 
 class ChatService:
@@ -71,7 +85,8 @@ class ChatService:
         content: str,
         target: str | None,
         key: str | None,
-        retry_of: str | None = None,
+        attachments: Sequence[str] = (),
+        resent: Resent | None = None,
     ) -> Turn:
         """Store a message and queue its turn; return the earlier turn if the idempotency key was used before."""
         size = len(content.encode())
@@ -81,11 +96,12 @@ class ChatService:
             if key is None or not await self._database.read(was_accepted, user, session_id, key):
                 raise
             size = 0  # the same request was accepted before
-        if is_ready() and len(content) <= LONG_TEXT:
-            tokens = count_tokens(content)
-        else:
-            tokens = await asyncio.to_thread(count_tokens, content)
-        new = NewTurn(uuid7(), uuid7(), content, tokens, target, key, retry_of)
+        tokens, files = await _count_tokens(content), None
+        resent = resent or Resent()
+        if attachments or resent.attachments:
+            files = NewAttachments(self._services.brain.takes_images, tuple(attachments), tuple(resent.attachments))
+        what = uuid7(), uuid7(), content, tokens, target, key
+        new = NewTurn(*what, resent.turn_id, files, resent.sets_recipient)
         is_planned = new.mode is Mode.ORCHESTRATED
         also = partial(add_workflow, workflow_id=uuid7(), request=content) if is_planned else None
         try:
@@ -98,11 +114,41 @@ class ChatService:
             self._services.storage.give_back(user, size)
         return turn
 
-    async def retry(self, user: Principal, session_id: str, turn_id: str, key: str | None) -> Turn:
-        """Send the message of a finished turn again as a new turn."""
-        content, turn = await self._database.read(message_to_repeat, user, session_id, turn_id)
-        target = None if turn.mode is Mode.ORCHESTRATED else str(turn.agent_id)
-        return await self.send(user, session_id, content, target, key, retry_of=turn_id)
+    async def retry(
+        self, user: Principal, session_id: str, turn_id: str, key: str | None, changes: Retry | None = None
+    ) -> Turn:
+        """Send the message of a finished turn again as a new turn, with other words or to another agent if wanted."""
+        repeated = await self._database.read(message_to_repeat, user, session_id, turn_id)
+        target = None if repeated.turn.mode is Mode.ORCHESTRATED else str(repeated.turn.agent_id)
+        changed = changes.model_dump(exclude_unset=True) if changes else {}
+        if is_redirected := "target_agent" in changed:
+            target = None if changed["target_agent"] is None else str(changed["target_agent"])
+        content = changed.get("content", repeated.content)
+        resent = Resent(turn_id, repeated.attachments, sets_recipient=is_redirected)
+        return await self.send(user, session_id, content, target, key, resent=resent)
+
+    async def go_on(self, user: Principal, session_id: str, turn_id: str, key: str | None) -> Turn:
+        """Queue a turn that continues the cut-off answer of another."""
+        step = session_id, turn_id, uuid7(), key, self._refuse_if_unable
+        return await self._database.of(user).run(continue_answer, *step)
+
+    async def change(self, user: Principal, session_id: str, turn_id: str, content: str) -> TurnState:
+        """Change the message of a queued turn."""
+        size = len(content.encode())
+        await self._services.storage.take(user, size)
+        tokens, replaced = await _count_tokens(content), size
+        try:
+            turn, replaced = await self._database.of(user).run(change_message, session_id, turn_id, content, tokens)
+        finally:
+            self._services.storage.give_back(user, replaced)
+        return _state(turn)
+
+    async def list(
+        self, user: Principal, session_id: str, statuses: Sequence[str], limit: int, offset: int
+    ) -> Page[TurnState]:
+        """Return a page of the turns of a session with these statuses, oldest first."""
+        turns, total = await self._database.read(list_turns, user, session_id, statuses, limit, offset)
+        return Page(items=[_state(turn) for turn in turns], total=total, limit=limit, offset=offset)
 
     async def reply(self, user: Principal, turn: Turn, seconds: float) -> MessageResponse | MessageAccepted:
         """Wait for the answer to a turn and return it; after `seconds`, or if the user must decide, return the turn."""
@@ -172,6 +218,12 @@ class ChatService:
                     look = True
                 return waiter.ended
         return None
+
+
+async def _count_tokens(content: str) -> int:
+    if is_ready() and len(content) <= LONG_TEXT:
+        return count_tokens(content)
+    return await asyncio.to_thread(count_tokens, content)
 
 
 def _answer(ended: Ended) -> MessageResponse:

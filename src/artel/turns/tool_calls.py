@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, not_, or_
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, not_, or_
 
 from artel.auth.principal import Principal
 from artel.contract.connector import CallResult
@@ -88,6 +88,35 @@ class ToolCallRepository(TenantRepository):
     def by_ids(self, ids: Sequence[str]) -> list[ToolCallRow]:
         return [_call(row) for row in self._find(tool_calls.c.id.in_(ids))] if ids else []
 
+    def changed_turns(
+        self, project_id: int, tools: Collection[str], limit: int, offset: int
+    ) -> tuple[list[tuple[str, datetime]], int]:
+        """Return a page of the turns that changed files with these tools, newest first, and the number of all.
+
+        Each has the time of its last change.
+        """
+        changes = *_in(project_id, None), *_done(tools), tool_calls.c.turn_id.is_not(None)
+        at = func.max(tool_calls.c.created_at)
+        turns = self._select(tool_calls.c.turn_id, at).where(*changes).group_by(tool_calls.c.turn_id)
+        page = turns.order_by(at.desc(), tool_calls.c.turn_id.desc()).limit(limit).offset(offset)
+        total = self._select(func.count(tool_calls.c.turn_id.distinct())).where(*changes)
+        found = [(turn_id, last) for turn_id, last in self.connection.execute(page)]
+        return found, int(self.connection.execute(total).scalar_one())
+
+    def of_turns(
+        self, project_id: int, turn_ids: Collection[str], tools: Collection[str], limit: int
+    ) -> list[ToolCallRow]:
+        """Return the newest calls of these tools in some turns that were done, newest first."""
+        wanted = *_in(project_id, None), tool_calls.c.turn_id.in_(turn_ids), *_done(tools)
+        newest = tool_calls.c.created_at.desc(), tool_calls.c.id.desc()
+        return [_call(row) for row in self._find(*wanted, order_by=newest, limit=limit)]
+
+    def undos(self, project_id: int, since: datetime) -> list[ToolCallRow]:
+        """Return the newest undo calls of a project since a time, newest first."""
+        wanted = *_in(project_id, None), tool_calls.c.tool == UNDO, tool_calls.c.created_at >= since
+        rows = self._find(*wanted, order_by=[tool_calls.c.created_at.desc()], limit=MAX_UNDONE)
+        return [_call(row) for row in rows]
+
     def undone(self, session_id: str, turn_ids: Collection[str], paths: Collection[str]) -> list[ToolCallRow]:
         """Return the newest undo calls for these turns or paths."""
         if not turn_ids:
@@ -134,6 +163,10 @@ def status_of(result: CallResult) -> str:
     if result.success and result.more.get("unchanged"):
         return "unchanged"
     return "done" if result.success else _STATUSES.get(result.code or "", "failed")
+
+
+def _done(tools: Collection[str]) -> tuple[ColumnElement[bool], ...]:
+    return tool_calls.c.tool.in_(list(tools)), tool_calls.c.status == "done"
 
 
 def _in(project_id: int, session_id: str | None) -> list[ColumnElement[bool]]:

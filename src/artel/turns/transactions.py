@@ -3,13 +3,15 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import Connection
 
 from artel import kill_points
 from artel.agents.repository import AgentRepository
+from artel.attachments.repository import AttachmentRepository, StoredAttachment
 from artel.auth.principal import Principal
 from artel.budgets.month import Month, effective_limit, month_for
 from artel.contract.events import (
@@ -19,12 +21,13 @@ from artel.contract.events import (
     MessageCreated,
 )
 from artel.db.tx import Tx
-from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy
+from artel.errors import AgentQueueFull, AttachmentInvalid, IdempotencyKeyReused, ImagesNotSupported, SessionBusy
 from artel.events.session_log import SessionLog
 from artel.projects.repository import ProjectRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
 from artel.sessions.transactions import DEFAULT_TITLE
+from artel.settings import MAX_AGENTS
 from artel.text import one_line
 from artel.turns.repository import TurnRepository
 from artel.turns.turn import Mode, Turn, TurnStatus
@@ -32,6 +35,11 @@ from artel.turns.turn import Mode, Turn, TurnStatus
 MAX_UNFINISHED = 11  # one runs, ten wait
 MAX_WAITING_FOR_AGENT = 100
 TITLE_CHARACTERS = 60
+MAX_IMAGE_BYTES = 20 * 1024 * 1024  # of one message
+_TO_DO = (
+    "Choose a model that takes images, remove the images, or ask the operator to allow this model "
+    "(setting models_with_images)."
+)
 
 # Raises if an agent of a project can't take a message now.
 Gate = Callable[[int, int], None]
@@ -46,6 +54,15 @@ class TurnOver(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class NewAttachments:
+    """The files of a message: uploaded ones by their ids, and those of the message that is sent again."""
+
+    takes_images: Callable[[str], bool]  # whether a model does
+    ids: tuple[str, ...] = ()
+    sent_again: tuple[StoredAttachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NewTurn:
     """A message to accept; its ids are made before the transaction, so that a retry inserts the same rows."""
 
@@ -56,6 +73,8 @@ class NewTurn:
     target: str | None
     idempotency_key: str | None = None
     retry_of: str | None = None  # the turn whose message is sent again
+    attachments: NewAttachments | None = None
+    sets_recipient: bool = True  # whether the next message goes to the same agent by default
 
     @property
     def mode(self) -> Mode:
@@ -66,7 +85,8 @@ class NewTurn:
     def request_hash(self) -> str:
         """Tells requests with the same idempotency key apart."""
         repeated = [] if self.retry_of is None else [self.retry_of]
-        return hashlib.sha256(json.dumps([self.content, self.target, *repeated]).encode()).hexdigest()
+        attached = [list(self.attachments.ids)] if self.attachments and self.attachments.ids else []
+        return hashlib.sha256(json.dumps([self.content, self.target, *repeated, *attached]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +150,67 @@ def accept_message(
     messages = MessageRepository(tx)
     if new.retry_of is not None:
         messages.supersede(session_id, new.retry_of)
+    attached = _attach(tx, turn, new.message_id, new.attachments) if new.attachments else None
     named = new.message_id, turn.number, turn.number, turn.id
     question = StoredMessage(*named, "user", new.content, new.tokens, turn.created_at, retry_of=new.retry_of)
-    messages.add(turn.project_id, session_id, question)
+    messages.add(turn.project_id, session_id, replace(question, attachments=attached))
     if also is not None:
         also(tx, turn)
     log.write(
         new.turn_id,
-        MessageCreated(message_id=new.message_id, role="user", content=new.content, retry_of=new.retry_of),
+        MessageCreated(
+            message_id=new.message_id,
+            role="user",
+            content=new.content,
+            retry_of=new.retry_of,
+            attachments=attached or [],
+        ),
     )
     if log.first == 1:
-        SessionRepository(tx).name_after(session_id, _title(new.content), DEFAULT_TITLE)
+        SessionRepository(tx).begin(session_id, words_of(new.content), DEFAULT_TITLE, agent_id)
+    elif new.sets_recipient and log.session.recipient_id != agent_id:
+        SessionRepository(tx).address(session_id, agent_id)
+    log.note_state()
     tx.after_commit(QueuedTurn(tx.principal, turn, new.content))
     return turn
+
+
+def _attach(tx: Tx, turn: Turn, message_id: str, new: NewAttachments) -> list[dict[str, Any]] | None:
+    """Assign files to a message and return what it stores of them; raise if nobody could look at its images."""
+    files = [
+        *new.sent_again,
+        *(AttachmentRepository(tx).claim(turn.session_id, new.ids, message_id) if new.ids else ()),
+    ]
+    images = [file for file in files if file.kind == "image"]
+    if sum(image.size for image in images) > MAX_IMAGE_BYTES:
+        raise AttachmentInvalid(
+            f"The images of a message may have {MAX_IMAGE_BYTES // 1024**2} MB together. Send some in a message of "
+            "their own, or make them smaller."
+        )
+    if images:
+        _require_images(tx, turn, new.takes_images)
+    return [file.dump() for file in files] or None
+
+
+def _require_images(tx: Tx, turn: Turn, takes_images: Callable[[str], bool]) -> None:
+    """Raise ImagesNotSupported unless the agent of a turn, or one of the orchestrator's agents, can look at images."""
+    agents = AgentRepository(tx)
+    if turn.agent_id is None:
+        team = agents.page(turn.project_id, MAX_AGENTS, 0)
+        if team and not any(agent.runtime != "node" and takes_images(agent.model) for agent in team):
+            models = ", ".join(dict.fromkeys(agent.model for agent in team))
+            raise ImagesNotSupported(
+                f"No agent of this project has a model that is known to take images (models: {one_line(models, 200)}). "
+                f"{_TO_DO}"
+            )
+        return
+    agent = agents.get(turn.project_id, turn.agent_id)
+    if agent.runtime == "node":
+        raise ImagesNotSupported(
+            f"{agent.name} runs on a node, and nodes get texts only. Send the image to another agent, or describe it."
+        )
+    if not takes_images(agent.model):
+        raise ImagesNotSupported(f"{agent.model}, the model of {agent.name}, is not known to take images. {_TO_DO}")
 
 
 def add_turn(tx: Tx, turn: Turn, request_hash: str, key: str | None = None) -> Turn:
@@ -178,11 +246,20 @@ def start_turn(
         raise TurnOver
     if happened:
         log.write(turn.id, *happened)
-    messages = MessageRepository(tx).conversation(turn.session_id, turn.number, history)
+    messages = conversation_of(tx, turn, history)
     settings, own = ProjectRepository(tx).settings(turn.project_id)
     user_micros = effective_limit(own, default_user_micros)
     month = month_for(tx, turn.project_id, settings, user_micros)
     return Started(messages, tx.agents_version, month)
+
+
+def conversation_of(tx: Tx, turn: Turn, history: int) -> list[StoredMessage]:
+    """Return the last messages up to a turn; if it goes on with an answer, those up to that answer."""
+    messages = MessageRepository(tx)
+    if turn.continues is None:
+        return messages.conversation(turn.session_id, turn.number, history)
+    cut_off = messages.get(turn.session_id, turn.continues)
+    return [*messages.conversation(turn.session_id, cut_off.turn_number, history), cut_off]
 
 
 def note_events(tx: Tx, turn: Turn, happened: Sequence[EventData]) -> None:
@@ -193,7 +270,7 @@ def note_events(tx: Tx, turn: Turn, happened: Sequence[EventData]) -> None:
     log.write(turn.id, *happened)
 
 
-def _title(content: str) -> str:
+def words_of(content: str) -> str:
     """Return the title of a session after its first message."""
     begin = content[: 10 * TITLE_CHARACTERS]
     printable = "".join(letter if letter.isprintable() else " " for letter in begin)

@@ -53,6 +53,7 @@ class Turn:
     context: tuple[ContextItem, ...] | None = None  # memories in the prompt
     parked: ParkedRun | None = None  # saved to resume the run after the user decided
     retry_of: str | None = None  # the turn whose message was sent again
+    continues: str | None = None  # the cut-off message that it goes on from
 
     @property
     def duration_ms(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
+from artel.attachments.repository import StoredAttachment, load_attachments
 from artel.auth.principal import Principal
 from artel.contract.chat import ContextItem, Usage
 from artel.errors import TurnNotOver
@@ -63,15 +64,26 @@ def get_turn(connection: Connection, principal: Principal, session_id: str, turn
     return TurnRepository(connection, principal).get(session_id, turn_id)
 
 
-def message_to_repeat(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> tuple[str, Turn]:
-    """Return the message of a finished turn and the turn, for a retry."""
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The message of a finished turn, which is sent again."""
+
+    content: str
+    turn: Turn
+    attachments: tuple[StoredAttachment, ...] = ()
+
+
+def message_to_repeat(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> Repeated:
+    """Return the message of a finished turn, for a retry."""
     turn = TurnRepository(connection, principal).get(session_id, turn_id)
     if not turn.status.is_terminal:
         raise TurnNotOver("The turn is still running. Cancel it first, or wait for its end.")
     if question := MessageRepository(connection, principal).question_of(session_id, turn_id):
-        return question.content, turn
+        return Repeated(question.content, turn, load_attachments(question.attachments))
     if workflow := WorkflowRepository(connection, principal).of_turn(turn_id):  # it retried the plan of an earlier turn
-        return workflow.request, turn
+        return Repeated(workflow.request, turn)
+    if turn.continues:
+        raise TurnNotOver("This turn goes on with an earlier answer. Retry the turn of that answer, or continue again.")
     raise TurnNotOver("This turn has no message of its own. Send the message again.")
 
 

@@ -1,0 +1,45 @@
+"""Approvals as the API shows them, with the names of what they belong to."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from artel.agents.repository import AgentRepository
+from artel.approvals.approval import Approval
+from artel.approvals.repository import ApprovalRepository
+from artel.approvals.transactions import list_approvals
+from artel.auth.principal import Principal
+from artel.contract.approvals import ApprovalState
+from artel.projects.repository import ProjectRepository
+from artel.sessions.repository import SessionRepository
+
+
+def approval_states(connection: Connection, principal: Principal, found: Sequence[Approval]) -> list[ApprovalState]:
+    """Return approvals with names; a name is None if what it names was deleted."""
+    projects = ProjectRepository(connection, principal).names({approval.project_id for approval in found})
+    titles = SessionRepository(connection, principal).titles({approval.session_id for approval in found})
+    agent_ids = {approval.agent_id for approval in found if approval.agent_id is not None}
+    agents = AgentRepository(connection, principal).names_of(agent_ids)
+    return [
+        ApprovalState.of(
+            approval,
+            project_name=projects.get(approval.project_id),
+            session_title=titles.get(approval.session_id),
+            agent=agents.get(approval.agent_id or 0),
+            details=approval.details.shown(),
+        )
+        for approval in found
+    ]
+
+
+def approval_state(connection: Connection, principal: Principal, approval_id: str) -> ApprovalState:
+    """Return one approval with names."""
+    return approval_states(connection, principal, [ApprovalRepository(connection, principal).get(approval_id)])[0]
+
+
+def page_of_states(
+    connection: Connection, principal: Principal, status: str | None, session_id: str | None, limit: int, offset: int
+) -> tuple[list[ApprovalState], int]:
+    """Return a page of approvals with names, newest first, and the number of all."""
+    found, total = list_approvals(connection, principal, status, session_id, limit, offset)
+    return approval_states(connection, principal, found), total
