@@ -10,6 +10,7 @@ from tests.actors.coder_user import CoderUser
 from tests.actors.file_server import serving
 from tests.actors.plan_user import PlanUser
 from tests.actors.team import DIAMOND, Team
+from tests.deadlines import eventually
 from tests.folders import connected_folder
 from tests.model_server import ByMark, ModelServer
 from tests.people import Person, assert_problem
@@ -92,6 +93,7 @@ def test_question_in_the_terminal_is_extended_there_too(user: CoderUser) -> None
         assert problem["detail"] == "Its time is over."
     with serving(user.person, user.project, lambda *_: {}, mode="terminal", features=["write"]):
         assert_problem(user.person.http.post(f"{url}/extend", json={}), 409, "connector_too_old")
+    eventually(lambda: not user.person.get(f"/my/projects/{user.project}/connector")["online"])
     assert_problem(user.person.http.post(f"{url}/extend", json={}), 409, "connector_offline")
     assert user.person.get(url) == extended
 
