@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "src" / "artel" / "api" / "static" / "app"  # built from web/, which git ignores
+NODE_MODULES = ROOT / "web" / "node_modules"
 sys.path.insert(0, str(ROOT))
 
 from tests.mutants import Mutant, load_mutants  # noqa: E402 - needs sys.path from the line above
@@ -44,6 +46,10 @@ class Copy:
             if (ROOT / name).is_file():
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, self.root / name)
+        if PAGE.is_dir():
+            shutil.copytree(PAGE, self.root / PAGE.relative_to(ROOT))
+        if NODE_MODULES.is_dir():
+            (self.root / NODE_MODULES.relative_to(ROOT)).symlink_to(NODE_MODULES)
         environment = folder / "venv"
         venv.create(environment, symlinks=True)
         self.python = environment / "bin" / "python"
@@ -54,6 +60,10 @@ class Copy:
         command = environment / "bin" / "artel"
         command.write_text(f"#!{self.python}\nfrom artel.cli.main import main\nmain()\n")
         command.chmod(0o755)
+
+    def build_page(self) -> None:
+        """Build the web UI of the copy, if it changed."""
+        subprocess.run([self.python, "scripts/web.py", "build"], cwd=self.root, check=True, stdout=subprocess.DEVNULL)
 
     def pytest(self, arguments: list[str], seconds: float | None = None) -> tuple[int, str]:
         """Run pytest in the copy; return its exit code and output. A timeout counts as a failure."""
@@ -110,9 +120,11 @@ def verdict(copy: Copy, mutant: Mutant, names: list[str]) -> str:
         return "no test has its ids"
     original = mutant.apply(copy.root)
     try:
+        copy.build_page()
         code, output = copy.pytest(["-n", "0", "-x", f"--timeout={TEST_SECONDS}", *names], MUTANT_SECONDS)
     finally:
         (copy.root / mutant.file).write_text(original, encoding="utf-8")
+        copy.build_page()
     if code == 1:
         failed = re.search(r"^(?:FAILED|ERROR) \S+", output, re.MULTILINE)
         return f"{KILLED}, {failed[0] if failed else output[-200:]}"

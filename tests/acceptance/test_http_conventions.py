@@ -52,7 +52,7 @@ def test_valid_client_request_id_is_used(server: Server) -> None:
     )
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/healthz", "/my/projects", "/nothing", "/assets/app.js"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/healthz", "/my/projects", "/nothing", "/assets/docs.js"])
 def test_every_response_has_security_headers(server: Server, path: str) -> None:
     headers = httpx.get(f"{server.url}{path}", timeout=30).headers
 
@@ -144,7 +144,7 @@ def test_too_large_id_is_refused(person: Person, digits: int) -> None:
     assert_problem(person.http.get(f"/my/projects/{'9' * digits}"), 422, "invalid_request")
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/", "/my/projects", "/assets/app.js"])
+@pytest.mark.parametrize("path", ["/healthz", "/", "/my/projects", "/assets/docs.js"])
 def test_head_is_get_without_the_body(person: Person, path: str) -> None:
     get, head = person.http.get(path), person.http.head(path)
 
@@ -153,8 +153,8 @@ def test_head_is_get_without_the_body(person: Person, path: str) -> None:
 
 
 def test_unchanged_asset_returns_304(server: Server) -> None:
-    first = httpx.get(f"{server.url}/assets/app.js", headers={"Range": "bytes=5-2"}, timeout=30)
-    again = httpx.get(f"{server.url}/assets/app.js", headers={"If-None-Match": first.headers["etag"]}, timeout=30)
+    first = httpx.get(f"{server.url}/assets/docs.js", headers={"Range": "bytes=5-2"}, timeout=30)
+    again = httpx.get(f"{server.url}/assets/docs.js", headers={"If-None-Match": first.headers["etag"]}, timeout=30)
 
     assert first.status_code == 200
     assert first.content

@@ -333,8 +333,8 @@ def test_foreign_id_and_unknown_id_get_the_same_response(victim: Belongings, att
 
 
 def test_every_route_is_in_the_document_or_known_to_be_public(document: dict[str, Any]) -> None:
-    pages = {"/next", "/p/{page}", "/inbox", "/settings", "/settings/{page}", "/manage", "/manage/{page}", "/welcome"}
-    hidden = pages | {"/", "/docs", "/assets/{name}", "/metrics"}
+    pages = {"/", "/p/{page}", "/inbox", "/settings", "/settings/{page}", "/manage", "/manage/{page}", "/welcome"}
+    hidden = pages | {"/docs", "/assets/{name}", "/metrics"}
     routes = {route.path_format for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)}
 
     assert routes - set(document["paths"]) == hidden

@@ -16,7 +16,7 @@ from tests.conftest import StartServer
 from tests.running import Server
 
 pytestmark = pytest.mark.any_database
-PAGES = ["/next", "/p/7/c/new", "/p/7/agents/3", "/inbox", "/settings/account", "/manage", "/manage/users", "/welcome"]
+PAGES = ["/", "/p/7/c/new", "/p/7/agents/3", "/inbox", "/settings/account", "/manage", "/manage/users", "/welcome"]
 
 
 def get(server: Server, path: str, **headers: str) -> httpx.Response:
@@ -26,7 +26,7 @@ def get(server: Server, path: str, **headers: str) -> httpx.Response:
         return client.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
-def script_of(server: Server, page: str = "/next") -> str:
+def script_of(server: Server, page: str = "/") -> str:
     found = re.search(r'src="([^"]+/assets/index-[^"]+\.js|/assets/index-[^"]+\.js)"', get(server, page).text)
     assert found
     return found[1]
@@ -86,7 +86,7 @@ def test_only_files_of_the_build_are_served(server: Server) -> None:
 def test_path_prefix_of_a_proxy_is_in_the_page_and_removed_from_requests(start_shared_server: StartServer) -> None:
     server = start_shared_server(ARTEL_BASE_PATH="/tools/artel/")
 
-    for page in ("/tools/artel/next", "/next", "/tools/artel/p/1/c/new"):
+    for page in ("/tools/artel/", "/", "/tools/artel/p/1/c/new"):
         assert '<meta name="artel-base" content="/tools/artel" />' in get(server, page).text
         script = script_of(server, page)
         assert script.startswith("/tools/artel/assets/")

@@ -41,7 +41,7 @@ def violations(page: Page, complaints: Complaints) -> Iterator[list[str]]:
 def sign_in(page: Page, person: Person) -> None:
     """Open the UI with a link as `artel up` prints it."""
     code = person.http.post("/auth/codes").json()["code"]
-    page.goto(f"/next#code={code}")
+    page.goto(f"/#code={code}")
     expect(page.get_by_role("textbox", name="Message")).to_be_focused()
 
 
@@ -131,7 +131,7 @@ def test_every_page_opens_by_its_path_and_speaks_the_chosen_language(page: Page,
 def test_expired_link_leads_to_the_sign_in_form(page: Page, complaints: Complaints) -> None:
     complaints.expected.append("403")
 
-    page.goto("/next#code=expired")
+    page.goto("/#code=expired")
 
     expect(page.get_by_text("This link has expired. Run artel link to get a new one.")).to_be_visible()
     expect(page.get_by_label("E-mail address")).to_be_focused()

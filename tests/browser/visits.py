@@ -1,10 +1,8 @@
-"""Helpers of browser tests: opening pages, and errors that the browser reports."""
+"""Helpers of browser tests: held requests, widths, and errors that the browser reports."""
 
 from dataclasses import dataclass, field
 
-from playwright.sync_api import ConsoleMessage, Dialog, Page, Request, Route, expect
-
-from tests.people import Person
+from playwright.sync_api import ConsoleMessage, Dialog, Page, Request, Route
 
 
 @dataclass
@@ -56,28 +54,6 @@ class Held:
         self._is_open = True
         for route in self.routes:
             route.continue_()
-
-
-def arrive(page: Page, person: Person) -> None:
-    """Open a sign-in link as `artel up` prints it."""
-    page.goto(f"/#token={person.token}")
-    expect(page.get_by_role("heading", name="Projects", exact=True)).to_be_focused()
-
-
-def open_project(page: Page, person: Person, name: str = "Website", *, agents: bool = True) -> int:
-    """Create a project and open its agents; return its id."""
-    project_id: int = person.project(name)["id"]
-    arrive(page, person)
-    page.get_by_role("link", name=name, exact=True).click()
-    expect(page.get_by_role("heading", level=1, name=name, exact=True)).to_be_focused()
-    if agents:
-        show_agents(page)
-    return project_id
-
-
-def show_agents(page: Page) -> None:
-    page.get_by_role("link", name="Agents", exact=True).click()
-    expect(page.get_by_role("link", name="Agents", exact=True)).to_have_attribute("aria-current", "page")
 
 
 def width_of_contents(page: Page) -> int:

@@ -1,7 +1,4 @@
-"""The web UI and the API documentation at `/docs`: fixed lists of local files.
-
-Until the UI built from `web/` covers everything, the page before it stays at `/`, and the new one is at `/next`.
-"""
+"""The web UI, built from `web/`, and the API documentation at `/docs`: fixed lists of local files."""
 
 import hashlib
 from functools import cache
@@ -15,7 +12,6 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from artel.api.dependencies import Services
 from artel.api.web_build import Asset, load_build
 
-NEW_UI_AT_ROOT = False  # whether `/` is the new UI, or the page before it
 _HERE = Path(__file__).parent / "static"
 _CONTENT_POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; {}frame-ancestors 'none'; base-uri 'none'; form-action 'none'"  # noqa: E501
 _PAGE_POLICY = _CONTENT_POLICY.format("style-src 'self'; ")
@@ -34,37 +30,14 @@ def _swagger_folder() -> Path:
 
 
 _SWAGGER = _swagger_folder()
-_SCRIPTS = (
-    "app",
-    "basics",
-    "chat",
-    "consent",
-    "nodes",
-    "plan_card",
-    "plans",
-    "rating",
-    "space",
-    "text",
-    "undo",
-    "visible",
-    "docs",
-)
 _ASSETS = {
-    **{name: _HERE / name for name in (*(f"{script}.js" for script in _SCRIPTS), "app.css", "icon.svg")},
+    **{name: _HERE / name for name in ("docs.js", "icon.svg")},
     **{name: _SWAGGER / name for name in ("swagger-ui-bundle.js", "swagger-ui.css")},
 }
 
 
-@router.get("/")
-async def index(request: Request, services: Services) -> Response:
-    """Return the web page."""
-    if NEW_UI_AT_ROOT:
-        return _app(request, services.settings.base_path)
-    return _file(request, _HERE / "index.html", _PAGE_POLICY)
-
-
 # The paths of the UI's pages: `web/src/ui/routes.ts` has the same list.
-@router.get("/next")
+@router.get("/")
 @router.get("/p/{page:path}")
 @router.get("/inbox")
 @router.get("/settings")

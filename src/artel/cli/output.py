@@ -27,7 +27,7 @@ def visible(text: str, keep: str = "\n\t") -> str:
     r"""Return the text with hidden characters escaped, except those in `keep` (`keep=""` for a name or a path).
 
     Text of models and files can contain characters that move the cursor, hide text or reverse its direction: the user
-    has to read and approve the actual text. The page does the same (`static/visible.js`).
+    has to read and approve the actual text. The page does the same (`web/src/state/visible.ts`).
     """
 
     def shown(found: re.Match[str]) -> str:

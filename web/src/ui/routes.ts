@@ -28,8 +28,7 @@ export const NEW = "new";
 export function matchRoute(path: string): Route | null {
   const parts = path.split("/").filter(Boolean).map(decode);
   const [first, second, third, fourth, ...rest] = parts;
-  // `/next` is where the page lives until it takes the place of the old one.
-  if (first === undefined || (first === "next" && parts.length === 1)) return { page: "home", projectId: null, id: null };
+  if (first === undefined) return { page: "home", projectId: null, id: null };
   if (first === "p") {
     if (second === undefined || !/^\d{1,19}$/.test(second) || rest.length) return null;
     const page = third === undefined ? "chat" : PROJECT_PAGES[third];

@@ -1,1 +1,1 @@
-SwaggerUIBundle({ url: "/openapi.json", dom_id: "#api", deepLinking: true, persistAuthorization: false });
+SwaggerUIBundle({ url: "openapi.json", dom_id: "#api", deepLinking: true, persistAuthorization: false });

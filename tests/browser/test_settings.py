@@ -45,7 +45,7 @@ def models() -> Iterator[ModelServer]:
 
 def open_with_link(page: Page, person: Person) -> None:
     code = person.http.post("/auth/codes").json()["code"]
-    page.goto(f"/next#code={code}")
+    page.goto(f"/#code={code}")
 
 
 def test_first_visit_leads_from_a_refused_address_to_a_model_and_a_first_task(
@@ -71,7 +71,7 @@ def test_first_visit_leads_from_a_refused_address_to_a_model_and_a_first_task(
     agents = administrator.get(f"/my/projects/{project['id']}/agents")["items"]
     assert {agent["model"] for agent in agents} == {"house/gpt-4o-mini"}
 
-    page.goto("/next")
+    page.goto("/")
     expect(page.get_by_role("textbox", name="Message")).to_be_visible()
 
 
