@@ -378,6 +378,11 @@ def test_commands_for_files_cost_and_models(talker: Talker, folder: Folder, scri
         do("/undo", "src/a.py was removed.")
         do("/files", "agent_coder wrote src/a.py, just now (put back)")
         assert folder.files() == {}
+        do("/redo", "src/a.py has the agent's text again.")
+        do("/redo", "Nothing was undone in this session that could be redone.")
+        assert "put back" not in do("/files", "agent_coder wrote src/a.py, just now")
+        do("/undo", "src/a.py was removed.")
+        assert folder.files() == {}
         assert re.search(r"tokens in, [\d,]+ out", do("/cost", "Last turn ", "This session "))
         do("/retry", "Once more.")
         do("/model", "agent_coder ", "gpt-4")

@@ -12,7 +12,7 @@ from tests.actors.plan_user import PlanUser
 from tests.actors.team import DIAMOND, Team
 from tests.deadlines import eventually
 from tests.folders import connected_folder
-from tests.model_server import ByMark, ModelServer
+from tests.model_server import ByMark, ModelServer, Say
 from tests.people import Person, assert_problem
 from tests.running import Server
 
@@ -184,6 +184,40 @@ def test_impossible_plans_are_refused_with_what_is_wrong(planner: PlanUser) -> N
             problem = assert_problem(planner.person.http.post(f"{url}/{path}", json=body), 422, "plan_not_possible")
             assert words in problem["detail"], problem["detail"]
     assert planner.workflow(waits["id"])["status"] == "awaiting_approval"
+
+
+@pytest.mark.req("DEC-01.4")
+def test_plan_stops_and_asks_at_the_lower_limit_of_its_approval(planner: PlanUser) -> None:
+    planner.team.does = {"a": Say("Dear.", tokens=(4_000, 10))}
+    waits = planner.until(planner.ask()["workflow_id"], "awaiting_approval")
+    url, limit = f"/my/approvals/{waits['approval_id']}/confirm", waits["estimated_cost"]
+    assert limit < waits["estimated_cost_high"]
+    no = {"decision": "reject", "changes": {"limit_usd": limit}}
+    assert_problem(planner.person.http.post(url, json=no), 422, "plan_not_possible")
+    spent = {"decision": "approve", "changes": {"limit_usd": waits["cost"]}}
+    problem = assert_problem(planner.person.http.post(url, json=spent), 422, "plan_not_possible")
+    assert "Choose a higher limit" in problem["detail"]
+
+    planner.decide(waits["approval_id"], changes={"limit_usd": limit})
+    asks = eventually(lambda: budget_question(planner, waits["id"]), 30)
+
+    assert asks["details"]["agreed_cost"] == pytest.approx(limit, abs=1e-6)
+    assert planner.workflow(waits["id"])["agreed_cost"] == asks["details"]["agreed_cost"]
+    assert set(planner.team.called) < set(DIAMOND)
+    planner.decide(asks["id"])
+    assert planner.ended(waits["id"])["status"] == "completed"
+
+    again = planner.until(planner.ask("Again.")["workflow_id"], "awaiting_approval")
+    high = {"limit_usd": again["estimated_cost_high"] * 2}  # a limit never allows more than was shown
+    planner.decide(again["approval_id"], changes=high)
+    assert planner.ended(again["id"])["agreed_cost"] == again["estimated_cost_high"]
+
+
+def budget_question(planner: PlanUser, workflow_id: str) -> dict[str, Any]:
+    """Return the pending question about more money; empty if there is none."""
+    pending = planner.person.get("/my/approvals", status="pending")["items"]
+    asks = (one for one in pending if (one["kind"], one["arguments"]["workflow_id"]) == ("budget", workflow_id))
+    return next(asks, {})
 
 
 @pytest.mark.any_database

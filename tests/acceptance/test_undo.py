@@ -52,6 +52,28 @@ def undo(user: CoderUser, **wanted: Any) -> Any:
     return user.person.http.post(f"/my/projects/{user.project}/undo", json=wanted)
 
 
+def redo(user: CoderUser, **wanted: Any) -> Any:
+    return user.person.http.post(f"/my/projects/{user.project}/redo", json=wanted)
+
+
+def compare(user: CoderUser, **wanted: Any) -> Any:
+    return user.person.get(f"/my/projects/{user.project}/undo", **wanted)
+
+
+def undone(user: CoderUser) -> dict[str, bool]:
+    """Return which changes are undone: the timeline and the list of changes agree on it."""
+    [turn] = user.person.get(f"/my/projects/{user.project}/changes")["items"]
+    changes = [item["file_change"] for item in timeline(user) if item["file_change"]]
+    told = {change["path"]: change["undone"] for change in changes if change["action"] not in ("undo", "redo")}
+    assert {file["path"]: file["undone"] for file in turn["files"]} == told
+    return told
+
+
+def timeline(user: CoderUser) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = user.person.get(f"/my/chat/{user.session}/timeline", limit=100)["items"]
+    return items
+
+
 def outcomes(answer: Any) -> dict[str, str]:
     assert answer.status_code == 200, answer.text
     return {file["path"]: file["outcome"] for file in answer.json()["files"]}
@@ -107,6 +129,76 @@ def test_without_the_folder_or_the_right_to_write_nothing_is_put_back(user: Code
         assert folder.files() == NEW
 
 
+@pytest.mark.req("DEC-02.6")
+def test_what_was_put_back_is_changed_again_once(user: CoderUser, work: Path) -> None:
+    with connected_folder(work.parent, user.person, user.project, "--yes") as folder:
+        turn = changed(user)
+        assert_problem(redo(user, turn_id=turn), 409, "undo_refused")
+        assert folder.files() == NEW
+        undo(user, turn_id=turn)
+        assert undone(user) == {"changed.txt": True, "made.txt": True, "gone.txt": True}
+
+        assert outcomes(redo(user, turn_id=turn, path="made.txt")) == {"made.txt": "restored"}
+        assert undone(user) == {"changed.txt": True, "made.txt": False, "gone.txt": True}
+        (work / "changed.txt").write_text("mine")
+        assert outcomes(redo(user, turn_id=turn)) == {"changed.txt": "changed_since", "gone.txt": "removed"}
+
+        assert folder.files() == {"changed.txt": b"mine", "made.txt": b"made\n"}
+        assert undone(user) == {"changed.txt": True, "made.txt": False, "gone.txt": False}
+        problem = assert_problem(redo(user, turn_id=turn, path="gone.txt"), 409, "undo_refused")
+        assert problem["detail"] == "There is nothing to redo"
+        assert outcomes(undo(user, turn_id=turn, path="gone.txt")) == {"gone.txt": "restored"}
+        assert undone(user)["gone.txt"]
+
+        folder.disconnect()
+        folder.connect("--read-only")
+        problem = assert_problem(redo(user, turn_id=turn, path="gone.txt"), 409, "undo_refused")
+        assert "read-only" in problem["detail"]
+
+    assert_problem(redo(user, turn_id="nothing"), 409, "connector_offline")
+    texts = [item["text"] for item in timeline(user) if item["file_change"] and item["file_change"]["action"] == "redo"]
+    assert texts[1:3] == [
+        "made.txt was changed again.",
+        "gone.txt was deleted again. changed.txt was changed since, and stays.",
+    ]
+
+
+@pytest.mark.req("DEC-02.6")
+def test_a_file_that_was_changed_since_is_put_back_only_as_it_was_compared(user: CoderUser, work: Path) -> None:
+    with connected_folder(work.parent, user.person, user.project, "--yes") as folder:
+        turn = changed(user)
+        (work / "changed.txt").write_text("mine\n")
+        assert_problem(undo(user, turn_id=turn, path="changed.txt"), 409, "undo_refused")
+        seen = compare(user, turn_id=turn, path="changed.txt")
+        assert seen["diff"].splitlines()[-2:] == ["-mine", "+old"]
+
+        (work / "changed.txt").write_text("mine, and more\n")  # after it was compared
+        again = {"turn_id": turn, "path": "changed.txt", "if_match": seen["sha256"]}
+        assert_problem(undo(user, **again), 409, "undo_refused")
+        assert folder.files() == {**NEW, "changed.txt": b"mine, and more\n"}
+        again |= {"if_match": compare(user, turn_id=turn, path="changed.txt")["sha256"]}
+        assert outcomes(undo(user, **again)) == {"changed.txt": "restored"}
+        assert folder.files() == {**NEW, "changed.txt": b"old\n"}
+
+        assert outcomes(redo(user, turn_id=turn, path="changed.txt")) == {"changed.txt": "restored"}
+        assert folder.files() == {**NEW, "changed.txt": b"mine, and more\n"}  # the user's text, which is never lost
+        (work / "made.txt").unlink()
+        gone = compare(user, turn_id=turn, path="made.txt")
+        assert (gone["sha256"], gone["diff"]) == ("", "")
+
+
+@pytest.mark.any_database
+@pytest.mark.req("DEC-02.6")
+def test_an_older_connector_is_never_asked_to_redo(user: CoderUser) -> None:
+    with serving(user.person, user.project, lambda *_: {"files": []}, features=["undo"]) as calls:
+        turn = user.ask()["turn_id"]
+        assert_problem(redo(user, turn_id=turn), 409, "connector_too_old")
+        answer = user.person.http.get(f"/my/projects/{user.project}/undo", params={"turn_id": turn, "path": "a"})
+        assert_problem(answer, 409, "connector_too_old")
+
+    assert calls == []
+
+
 @pytest.mark.any_database
 @pytest.mark.parametrize(
     ("answer", "words"),
@@ -127,10 +219,12 @@ def test_what_the_connector_says_instead_is_told(user: CoderUser, answer: dict[s
     assert words in problem["detail"]
     [call] = calls
     assert (call["method"], call["user_id"], call["agent"]) == ("workspace/undo", user.person.user_id, "the user")
-    assert (call["of_turn"], call["path"], call["again"]) == (None, None, False)
+    assert (call["of_turn"], call["path"], call["again"], call["if_match"]) == (None, None, False, None)
 
 
-@pytest.mark.parametrize("wanted", [{"turn_id": "a b"}, {"turn_id": ""}, {"path": ""}, {"path": "a\0b"}, {"all": True}])
+@pytest.mark.parametrize(
+    "wanted", [{"turn_id": "a b"}, {"turn_id": ""}, {"path": ""}, {"path": "a\0b"}, {"all": True}, {"if_match": ""}]
+)
 def test_a_wish_that_makes_no_sense_is_refused(user: CoderUser, wanted: dict[str, Any]) -> None:
     assert_problem(undo(user, **wanted), 422, "invalid_request")
     assert user.audit() == []

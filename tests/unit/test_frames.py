@@ -65,7 +65,7 @@ class Connector:
     def call(self, method: str, seconds: float = 60) -> "asyncio.Task[CallResult]":
         """Call the connector."""
         arguments = {"call_id": "c", "user_id": 1, "timeout_ms": 1, "path": "a", "content": "", "old": "a", "new": "b"}
-        call = CALLS[method].model_validate({**arguments, "query": "q", "name": "test"})
+        call = CALLS[method].model_validate({**arguments, "query": "q", "name": "test", "of_turn": "t"})
         return asyncio.ensure_future(self.connection.call(method, call, asyncio.get_running_loop().time() + seconds))
 
     async def answered(self, method: str, result: Any) -> CallResult:
@@ -91,6 +91,8 @@ def _frame(result: Any, call_id: str = "c") -> str:
         ("workspace/write", {"success": True, "sha256": "ab", "is_new": True}),
         ("workspace/run", {"success": True, "name": "test", "output": "x" * 65_000, "exit_code": 0}),
         ("workspace/undo", {"success": True, "files": [UNDONE] * 10_000}),
+        ("workspace/redo", {"success": True, "files": [UNDONE]}),
+        ("workspace/compare", {"success": True, "diff": "-x", "sha256": "ab"}),
         ("workspace/delete", {"success": False, "code": "asks", "error": "?", "ask_id": "q", "diff": "-x"}),
     ],
 )
@@ -116,6 +118,8 @@ async def test_answers_have_only_the_fields_of_their_method(method: str, result:
         ("workspace/search", {"success": True, "matches": [{**MATCH, "text": "x" * 3_000}]}),
         ("workspace/run", {"success": True, "output": "x" * 200_000}),
         ("workspace/undo", {"success": True, "files": [{**UNDONE, "outcome": "sold"}]}),
+        ("workspace/redo", {"success": True, "files": [{**UNDONE, "outcome": "sold"}]}),
+        ("workspace/compare", {"success": True, "sha256": "ab"}),
         ("workspace/stat", {"success": True, "type": ["file"]}),
         ("workspace/write", {"success": False, "code": "asks", "ask_id": "q", "diff": "x" * 250_000}),
         ("workspace/write", {"success": True, "sha256": "x" * 400_000}),

@@ -1,16 +1,21 @@
 """Endpoints for a project's tools, their audit log, and undo."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, ProjectId, Services
 from artel.api.problems import documented
 from artel.approvals.file_changes import read_changes
-from artel.connector_gateway.undo import undo
-from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, TurnChanges, Undone
+from artel.connector_gateway.undo import compare, redo, undo
+from artel.contract.approvals import AuditedCall, NewRedo, NewUndo, ToolShown, TurnChanges, UndoComparison, Undone
 from artel.contract.http import Page
 from artel.projects.transactions import project_settings
 from artel.tools.catalogue import shown_tools
 from artel.turns.tool_calls import list_calls
+
+OfTurn = Annotated[str, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
+OfPath = Annotated[str, Query(min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"], responses=documented(401, 404, 422, 503))
 
@@ -48,7 +53,21 @@ async def list_changes(
     return Page(items=items, total=total, limit=limit, offset=offset)
 
 
+@router.get("/undo", responses=documented(400, 409))
+async def compare_undo(
+    project_id: ProjectId, turn_id: OfTurn, path: OfPath, user: CurrentUser, services: Services
+) -> UndoComparison:
+    """Show what the undo of a file would change now, also if the file was changed since."""
+    return await compare(services.database, services.relay, user, project_id, turn_id, path)
+
+
 @router.post("/undo", responses=documented(400, 409, 413))
 async def undo_changes(project_id: ProjectId, body: NewUndo, user: CurrentUser, services: Services) -> Undone:
-    """Undo agents' changes in your folder; a file that was changed afterwards is not touched."""
+    """Undo agents' changes in your folder; a file that was changed since is left alone, unless you name its hash."""
     return Undone(files=await undo(services.database, services.relay, user, project_id, body))
+
+
+@router.post("/redo", responses=documented(400, 409, 413))
+async def redo_changes(project_id: ProjectId, body: NewRedo, user: CurrentUser, services: Services) -> Undone:
+    """Redo changes that were undone; a file that was changed since is left alone."""
+    return Undone(files=await redo(services.database, services.relay, user, project_id, body))

@@ -7,17 +7,15 @@ from sqlalchemy import Connection
 
 from artel.approvals.repository import ApprovalRepository
 from artel.approvals.timeline import CHANGING_TOOLS, count_lines
+from artel.approvals.undone import is_undone, plain_path
 from artel.auth.principal import Principal
 from artel.contract.approvals import ChangedFile, TurnChanges
-from artel.paths.errors import PathError
-from artel.paths.policy import split_path
 from artel.projects.repository import ProjectRepository
 from artel.sessions.repository import SessionRepository
 from artel.turns.tool_calls import ToolCallRepository, ToolCallRow
 
 MAX_CALLS = 5_000  # on one page; the oldest turns on it then have fewer or no files
 AGENT_CHARACTERS = 200
-_PUT_BACK = ("restored", "removed")
 
 
 def read_changes(
@@ -29,7 +27,7 @@ def read_changes(
     turns, total = rows.changed_turns(project_id, CHANGING_TOOLS, limit, offset)
     every = rows.of_turns(project_id, [turn_id for turn_id, _ in turns], CHANGING_TOOLS, MAX_CALLS) if turns else []
     begun = [call.created_at for call in every if call.created_at is not None]
-    undos = rows.undos(project_id, min(begun)) if begun else []
+    swaps = rows.swaps(project_id, min(begun)) if begun else []
     approvals = ApprovalRepository(connection, principal)
     lines = {
         approval.id: count_lines(approval.tool_details.diff)
@@ -39,20 +37,20 @@ def read_changes(
     calls: dict[str | None, list[ToolCallRow]] = {}
     for call in reversed(every):  # in the order in which they were made
         calls.setdefault(call.turn_id, []).append(call)
-    return [_turn(turn_id, at, calls.get(turn_id, []), undos, lines, titles) for turn_id, at in turns], total
+    return [_turn(turn_id, at, calls.get(turn_id, []), swaps, lines, titles) for turn_id, at in turns], total
 
 
 def _turn(
     turn_id: str,
     at: datetime,
     calls: Sequence[ToolCallRow],
-    undos: Sequence[ToolCallRow],
+    swaps: Sequence[ToolCallRow],
     lines: dict[str, tuple[int | None, int | None]],
     titles: dict[str, str],
 ) -> TurnChanges:
     by_path: dict[str, list[ToolCallRow]] = {}
     for call in calls:
-        by_path.setdefault(_path(call.arguments.get("path")), []).append(call)
+        by_path.setdefault(plain_path(call.arguments.get("path")), []).append(call)
     session_id = next((call.session_id for call in calls), None)
     return TurnChanges(
         turn_id=turn_id,
@@ -60,14 +58,14 @@ def _turn(
         session_title=titles.get(session_id or ""),
         at=at,
         agent=", ".join(dict.fromkeys(call.agent for call in calls))[:AGENT_CHARACTERS],
-        files=[_file(path, changes, undos, lines) for path, changes in by_path.items()],
+        files=[_file(path, changes, swaps, lines) for path, changes in by_path.items()],
     )
 
 
 def _file(
     path: str,
     changes: Sequence[ToolCallRow],
-    undos: Sequence[ToolCallRow],
+    swaps: Sequence[ToolCallRow],
     lines: dict[str, tuple[int | None, int | None]],
 ) -> ChangedFile:
     last = changes[-1]
@@ -79,7 +77,7 @@ def _file(
             "action": CHANGING_TOOLS[last.tool],
             "added": _sum(added),
             "removed": _sum(removed),
-            "undone": all(any(_puts_back(undo, path, call) for undo in undos) for call in changes),
+            "undone": all(is_undone(call, swaps) for call in changes),
             "approval_id": last.approval_id,
             "changes": len(changes),
         }
@@ -90,23 +88,3 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
     """Return the sum; None if a number is not known."""
     known = [number for number in numbers if number is not None]
     return sum(known) if len(known) == len(numbers) else None
-
-
-def _puts_back(undo: ToolCallRow, path: str, call: ToolCallRow) -> bool:
-    """Return whether an undo has put back what a call changed in a file."""
-    if undo.created_at is None or call.created_at is None or undo.created_at <= call.created_at:
-        return False
-    files = undo.arguments.get("files")
-    if isinstance(files, list) and files:
-        # Undos of older versions name only the turn that they are for.
-        back = [file for file in files if file.get("outcome") in _PUT_BACK and _path(file.get("path")) == path]
-        return any(file.get("turn_id", undo.turn_id) == call.turn_id for file in back)
-    is_for_path = undo.arguments.get("path") is None or _path(undo.arguments["path"]) == path
-    return undo.status == "done" and undo.turn_id == call.turn_id and is_for_path
-
-
-def _path(path: object) -> str:
-    try:
-        return "/".join(split_path(str(path)))
-    except PathError:
-        return str(path)

@@ -23,7 +23,7 @@ from artel.spaces.services import SpaceServices
 
 MAX_PENDING_DECISIONS = 100
 ONLY_WITH_A_PLAN = (
-    "Task changes and an instruction are possible only when you approve a plan. Leave them out. "
+    "Task changes, an instruction and a limit are possible only when you approve a plan. Leave them out. "
     "To reject a plan and ask for another, use the feedback."
 )
 
@@ -83,7 +83,8 @@ class ApprovalService:
         """Store the user's decision, resume the run, and stop the connector's own question."""
         approval = await self._database.read(approvals.get_approval, user, approval_id)
         starts_plan = approval.kind == "plan" and new.decision == "approve"
-        if not starts_plan and (new.changes.tasks or new.instruction.strip()):
+        has_more = new.changes.tasks or new.instruction.strip() or new.changes.limit_usd is not None
+        if not starts_plan and has_more:
             raise PlanNotPossible(ONLY_WITH_A_PLAN)
         if approval.kind == "tool":
             decided = await self._database.of(user).run(
@@ -91,7 +92,7 @@ class ApprovalService:
             )
         else:
             decided = await self._database.of(user).run(
-                decide_plan, approval_id, new.decision, new.feedback, new.instruction, new.changes.tasks
+                decide_plan, approval_id, new.decision, new.feedback, new.instruction, new.changes
             )
         if ask_id := decided.ask_id:
             decision = Decided(ask_id=ask_id, decision=new.decision, feedback=new.feedback)

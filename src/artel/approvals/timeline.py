@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Subquery, and_, func, not_, or
 from artel.agents.repository import AgentRepository
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
+from artel.approvals.undone import is_undone
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars
 from artel.contract.chat import (
@@ -30,7 +31,7 @@ from artel.sessions.answers import shown_messages
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository, StoredSession
 from artel.text import shorten
-from artel.turns.tool_calls import UNDO, ToolCallRepository, ToolCallRow
+from artel.turns.tool_calls import REDO, SWAPS, ToolCallRepository, ToolCallRow
 
 TEXT_CHARACTERS = 300
 VALUE_CHARACTERS = 1_000
@@ -228,16 +229,14 @@ def _calls(
     changes = [call for call in found if call.tool in CHANGING_TOOLS and call.status == "done"]
     paths = {path for call in changes if isinstance(path := call.arguments.get("path"), str)}
     turn_ids = {call.turn_id for call in changes if call.turn_id is not None}
-    undone = [(undo, _files(undo)) for undo in calls.undone(session_id, turn_ids, paths)]
-    return {call.id: _call(call, diffs.get(call.approval_id or ""), undone) for call in found}
+    swaps = calls.swaps_of(session_id, turn_ids, paths)
+    return {call.id: _call(call, diffs.get(call.approval_id or ""), swaps) for call in found}
 
 
-def _call(
-    call: ToolCallRow, diff: str | None, undone: Sequence[tuple[ToolCallRow, Sequence[FileOutcome]]]
-) -> TimelineItem:
+def _call(call: ToolCallRow, diff: str | None, swaps: Sequence[ToolCallRow]) -> TimelineItem:
     common = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
-    action = UNDO if call.tool == UNDO else CHANGING_TOOLS.get(call.tool)
-    if action is None or (action != UNDO and call.status != "done"):
+    action = call.tool if call.tool in SWAPS else CHANGING_TOOLS.get(call.tool)
+    if action is None or (action not in SWAPS and call.status != "done"):
         error = call.error and shorten(call.error, VALUE_CHARACTERS)
         payload = TimelineToolCall.of(call, arguments=_shortened(call.arguments), error=error)
         return TimelineItem(**common, kind="tool_call", text=_call_text(call), tool_call=payload)
@@ -249,10 +248,10 @@ def _call(
         path=path if isinstance(path, str) else None,
         added=added,
         removed=removed,
-        undone=action != UNDO and any(_puts_back(undo, files, call) for undo, files in undone),
+        undone=action not in SWAPS and is_undone(call, swaps),
         files=files,
     )
-    text = _undo_text(call, files) if action == UNDO else _call_text(call)
+    text = _swap_text(call, files) if action in SWAPS else _call_text(call)
     return TimelineItem(**common, kind="file_change", text=text, file_change=change)
 
 
@@ -284,16 +283,16 @@ def _call_text(call: ToolCallRow) -> str:
             return f"{call.agent} did not {verb} {what}".rstrip() + why
 
 
-def _undo_text(call: ToolCallRow, files: Sequence[FileOutcome]) -> str:
+def _swap_text(call: ToolCallRow, files: Sequence[FileOutcome]) -> str:
+    removed, restored = ("deleted again", "changed again") if call.tool == REDO else ("removed", "put back")
     if call.status != "done" and not files:
         why = f": {shorten(call.error, TEXT_CHARACTERS)}" if call.error else "."
-        return f"Nothing is known to be put back{why}" if call.status in ("sent", "unknown") else f"Not put back{why}"
+        is_open = call.status in ("sent", "unknown")
+        return f"Nothing is known to be {restored}{why}" if is_open else f"Not {restored}{why}"
     if not files:
-        return "What this turn changed was put back."
+        return f"What this turn changed was {restored}."
     back = [
-        (file.path, "removed" if file.outcome == "removed" else "put back")
-        for file in files
-        if file.outcome not in _STAYS
+        (file.path, removed if file.outcome == "removed" else restored) for file in files if file.outcome not in _STAYS
     ]
     if len(back) <= NAMED_FILES:
         words = [f"{path} was {done}." for path, done in back]
@@ -306,20 +305,9 @@ def _undo_text(call: ToolCallRow, files: Sequence[FileOutcome]) -> str:
 
 def _files(call: ToolCallRow) -> list[FileOutcome]:
     files = call.arguments.get("files")
-    if call.tool != UNDO or not isinstance(files, list):
+    if call.tool not in SWAPS or not isinstance(files, list):
         return []
     return [FileOutcome(path=str(file["path"]), outcome=str(file["outcome"])) for file in files[:MAX_FILES]]
-
-
-def _puts_back(undo: ToolCallRow, files: Sequence[FileOutcome], call: ToolCallRow) -> bool:
-    """Return whether an undo has put back what a call changed."""
-    is_later = undo.created_at is not None and call.created_at is not None and undo.created_at > call.created_at
-    if undo.turn_id != call.turn_id or not is_later:
-        return False
-    path = call.arguments.get("path")
-    if files:
-        return any(file.path == path and file.outcome not in _STAYS for file in files)
-    return undo.arguments.get("path") in (None, path)
 
 
 def _subject(arguments: Mapping[str, Any]) -> str:

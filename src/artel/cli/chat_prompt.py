@@ -22,15 +22,23 @@ if TYPE_CHECKING:
 
 HISTORY, MAX_HISTORY = 10, 100
 MAX_SESSIONS = 20
-MAX_CALLS = 100  # newest calls of the project, searched by /undo, /diff and /files
+MAX_CALLS = 100  # newest calls of the project, searched by /undo, /redo, /diff and /files
 MAX_MESSAGES = 100  # newest messages of the session, searched by /cost and /copy
 TITLE_CHARACTERS = 50
 MAX_COPIED_BYTES = 70_000  # terminals accept about 100,000 characters of base64
 UNDO_OUTCOMES = {
+    "restored": "was put back",
     "removed": "was removed",
     "changed_since": "was not put back: it was changed since",
     "not_kept": "was not put back: its old content was not saved",
     "failed": "could not be put back",
+}
+REDO_OUTCOMES = {
+    "restored": "has the agent's text again",
+    "removed": "is deleted again",
+    "changed_since": "was not changed again: it was changed since",
+    "not_kept": "was not changed again: the agent's text was not saved",
+    "failed": "could not be changed again",
 }
 ORCHESTRATOR = "orchestrator"
 HELP = """\
@@ -55,6 +63,7 @@ Files
   /files          list the files changed in this session
   /diff           show the changes of the last turn
   /undo           undo the changes of the last turn
+  /redo           redo what was undone last
 Agents
   /agents         list the agents of this project
   /model [[AGENT] MODEL]  show the models of the agents, or set one
@@ -332,12 +341,11 @@ class ChatPrompt:
         say("The next message has no attachments.")
 
     def do_files(self, _: str) -> None:
-        undone: set[str] = set()
+        changes = self._conversation.changes(MAX_CALLS)
+        undone = _undone_turns(changes)
         files: dict[str, str] = {}  # with their last change, newest first
-        for call in self._conversation.changes(MAX_CALLS):
-            if call["tool"] == "undo":
-                undone.add(call["turn_id"])
-            else:
+        for call in changes:
+            if call["tool"] in CHANGING_TOOLS:
                 was_undone = " (put back)" if call["turn_id"] in undone else ""
                 files.setdefault(str(call["arguments"].get("path", "")), f"{_change(call)}{was_undone}")
         say("\n".join(files.values()) or "No file was changed in this session.")
@@ -355,19 +363,29 @@ class ChatPrompt:
 
     def do_undo(self, _: str) -> None:
         """Undo the newest turn that changed files and is not undone."""
-        undone: set[str] = set()
-        for call in self._conversation.changes(MAX_CALLS):
-            if call["tool"] == "undo":
-                undone.add(call["turn_id"])
-            elif call["turn_id"] not in undone:
-                path, body = f"/my/projects/{self._conversation.project_id}/undo", {"turn_id": call["turn_id"]}
-                outcomes = [
-                    f"{visible(file['path'], keep='')} {UNDO_OUTCOMES.get(file['outcome'], 'was put back')}."
-                    for file in self._conversation.api.call("POST", path, json=body)["files"]
-                ]
-                say("\n".join(outcomes) or "Nothing was put back.")
+        changes = self._conversation.changes(MAX_CALLS)
+        undone = _undone_turns(changes)
+        for call in changes:
+            if call["tool"] in CHANGING_TOOLS and call["turn_id"] not in undone:
+                self._swap("undo", call["turn_id"], UNDO_OUTCOMES)
                 return
         raise WrongCommand("This session has no changes to undo.")
+
+    def do_redo(self, _: str) -> None:
+        """Redo the changes of the turn that was undone last."""
+        changes = self._conversation.changes(MAX_CALLS)
+        undone = _undone_turns(changes)
+        for call in changes:
+            if call["tool"] == "undo" and call["turn_id"] in undone:
+                self._swap("redo", call["turn_id"], REDO_OUTCOMES)
+                return
+        raise WrongCommand("Nothing was undone in this session that could be redone.")
+
+    def _swap(self, what: str, turn_id: str, words: dict[str, str]) -> None:
+        """Undo or redo the changes of a turn, and print what became of each file."""
+        path, body = f"/my/projects/{self._conversation.project_id}/{what}", {"turn_id": turn_id}
+        files = self._conversation.api.call("POST", path, json=body)["files"]
+        say("\n".join(f"{visible(file['path'], keep='')} {words[file['outcome']]}." for file in files))
 
     # Agents
 
@@ -398,6 +416,15 @@ class ChatPrompt:
             return
         title = "This session" if len(messages) < MAX_MESSAGES else f"The last {len(turn_ids)} turns"
         say(f"Last turn     {_used(usages[-1:])}\n{title:13} {_used(usages)}")
+
+
+def _undone_turns(changes: list[dict[str, Any]]) -> set[str]:
+    """Return the turns whose last undo was not redone; `changes` are newest first."""
+    last: dict[str, str] = {}
+    for call in changes:
+        if call["tool"] in ("undo", "redo"):
+            last.setdefault(call["turn_id"], call["tool"])
+    return {turn_id for turn_id, tool in last.items() if tool == "undo"}
 
 
 def _change(call: dict[str, Any]) -> str:

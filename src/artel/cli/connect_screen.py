@@ -27,10 +27,10 @@ CLEAR = "\r\x1b[K"
 SHOWN_CHARACTERS = 20_000  # of a diff; the page shows more
 NARROWEST = 30  # columns; in narrower terminals the status line may not be removed completely
 _PAST = {"read": "read", "list": "listed", "stat": "looked at", "search": "searched"}
-_PAST |= {"write": "wrote", "edit": "edited", "delete": "deleted", "run": "ran", "undo": "undid"}
+_PAST |= {"write": "wrote", "edit": "edited", "delete": "deleted", "run": "ran", "undo": "undid", "redo": "redid"}
 _PAST |= {"settings": "changed the mode to", "revoke": "revoked"}
 _VERBS = {"settings": "change the mode to"}
-_DONE = {"write": "written", "run": "run", "delete": "deleted", "undo": "undone", "change": "changed"}
+_DONE = {"write": "written", "run": "run", "delete": "deleted", "undo": "undone", "redo": "redone", "change": "changed"}
 
 
 def screen_for(options: "ConnectOptions") -> Screen:

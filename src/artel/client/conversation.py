@@ -139,10 +139,10 @@ class Conversation:
         return dict(self.api.call("GET", f"/my/chat/{self.session_id}/turns/{turn_id}"))
 
     def changes(self, count: int) -> list[dict[str, Any]]:
-        """Return this session's file changes and undos among the newest `count` calls of the project, newest first."""
+        """Return this session's file changes, undos and redos among the project's newest calls, newest first."""
         page = self.api.call("GET", f"/my/projects/{self.project_id}/audit", params={"limit": count})
         done = [call for call in page["items"] if call["session_id"] == self.session_id and call["status"] == "done"]
-        return [call for call in done if call["tool"] in CHANGING_TOOLS or call["tool"] == "undo"]
+        return [call for call in done if call["tool"] in CHANGING_TOOLS or call["tool"] in ("undo", "redo")]
 
     def approval(self, approval_id: str) -> dict[str, Any]:
         return dict(self.api.call("GET", f"/my/approvals/{approval_id}"))

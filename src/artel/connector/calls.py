@@ -25,6 +25,7 @@ from artel.contract.connector import (
     Call,
     CallResult,
     Decided,
+    RedoCall,
     RevokeCall,
     SettingsCall,
     UndoCall,
@@ -35,7 +36,8 @@ from artel.paths.errors import PathError
 
 AT_ONCE = 8
 MAX_WAITING = 64
-QUIET_METHODS = frozenset({"workspace/extend", "workspace/grants", "workspace/complete"})  # not shown in the terminal
+# Not shown in the terminal.
+QUIET_METHODS = frozenset({"workspace/extend", "workspace/grants", "workspace/complete", "workspace/compare"})
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, BUSY = -32700, -32600, -32601, -32602, -32603, -32000
 
 Message = dict[str, Any]
@@ -206,8 +208,8 @@ def _parse_call(message: Message) -> tuple[str, Call]:
 
 
 def _name(call: Call, result: CallResult) -> str:
-    """Return the files that were undone, or else the path or name in the call."""
-    undone = (result.model_extra or {}).get("files") if isinstance(call, UndoCall) else None
+    """Return the files that were undone or redone, or else the path or name in the call."""
+    undone = (result.model_extra or {}).get("files") if isinstance(call, UndoCall | RedoCall) else None
     if undone:
         return ", ".join(str(file["path"]) for file in undone)
     if isinstance(call, SettingsCall):

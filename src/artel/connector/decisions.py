@@ -1,4 +1,4 @@
-"""Decides whether a write, a command, a deletion or an undo may be carried out: by mode, by grant, or by the user.
+"""Decides whether a write, a command, a deletion, an undo or a redo may be carried out: by mode, grant, or the user.
 
 A question to the user, and its answer, are bound to exactly what was shown.
 """
@@ -23,19 +23,20 @@ MODE_WORDS: dict[Mode, str] = {
     "browser": "asks in the browser before each write",
     "both": "asks here and in the browser before each write",
 }
-Kind = Literal["write", "run", "delete", "undo", "change"]
+Kind = Literal["write", "run", "delete", "undo", "redo", "change"]
 _GERUNDS: dict[Kind, str] = {
     "write": "writing to",
     "run": "running",
     "delete": "deleting",
     "undo": "undoing",
+    "redo": "redoing",
     "change": "changing",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a question is about: a file and its new content, a command line, changes to undo, or another mode.
+    """What a question is about: a file and its new content, a command line, changes to undo or redo, or another mode.
 
     An answer holds only for the turn that asked: the same change in another turn is another question.
     """

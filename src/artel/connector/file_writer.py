@@ -1,4 +1,4 @@
-"""Carries out `workspace/write`, `workspace/edit`, `workspace/delete` and `workspace/undo`."""
+"""Carries out the calls that change files: write, edit, delete, undo and redo; and shows what an undo would change."""
 
 import hashlib
 from collections.abc import Callable
@@ -19,8 +19,10 @@ from artel.contract.connector import (
     DIFF_BYTES,
     Call,
     CallResult,
+    CompareCall,
     DeleteCall,
     EditCall,
+    RedoCall,
     UndoCall,
     WriteCall,
     lost_for_good,
@@ -30,6 +32,7 @@ from artel.paths.errors import FileChanged, FileMissing, PathError, WriteFailed
 from artel.paths.policy import Parts, split_path
 
 MAX_NAMED = 3  # files that the question about an undo names
+NOTHING_TO_UNDO = "There is nothing to undo"
 
 
 class _Old:
@@ -81,7 +84,9 @@ class FileWriter:
         self._undo_store = undo_store
         self._diff_bytes = diff_bytes
 
-    def carry_out(self, call: WriteCall | EditCall | DeleteCall | UndoCall, deadline: Deadline) -> CallResult:
+    def carry_out(
+        self, call: WriteCall | EditCall | DeleteCall | UndoCall | RedoCall, deadline: Deadline
+    ) -> CallResult:
         """Carry out a call at most once: a repeated one gets the same result again."""
         with self._state.change_lock():
             earlier = self._journal.find_result(call)
@@ -96,8 +101,21 @@ class FileWriter:
                     return self._edit(call, deadline)
                 case DeleteCall():
                     return self._delete(call, deadline)
-                case UndoCall():
-                    return self._undo(call, deadline)
+                case UndoCall() | RedoCall():
+                    return self._swap(call, deadline)
+
+    def compare(self, call: CompareCall, deadline: Deadline) -> CallResult:
+        """Return the diff from a file as it is now to what an undo puts back, and the hash of the file now."""
+        with self._state.change_lock():
+            deadline.require()
+            undo = Undo(self._files, self._undo_store, self._rules.restoring)
+            changes = undo.find(call.of_turn, "/".join(split_path(call.path)), again=False)
+            if not changes:
+                raise CallRefused("file_not_found", NOTHING_TO_UNDO)
+            now, before = undo.contents(changes[0])
+        shown = diff(changes[0].path, now, before or b"", most_bytes=self._diff_bytes())
+        sha256 = "" if now is None else hashlib.sha256(now).hexdigest()
+        return CallResult(success=True, diff=shown.text, notice=shown.notice or None, sha256=sha256)
 
     def _edit(self, call: EditCall, deadline: Deadline) -> CallResult:
         """Replace a text that occurs exactly once in a file."""
@@ -140,21 +158,25 @@ class FileWriter:
             )
         return self._journal.record_result(call, CallResult(success=True))
 
-    def _undo(self, call: UndoCall, deadline: Deadline) -> CallResult:
-        """Undo the changes of a turn."""
+    def _swap(self, call: UndoCall | RedoCall, deadline: Deadline) -> CallResult:
+        """Undo the changes of a turn, or redo them."""
         path = None if call.path is None else "/".join(split_path(call.path))
         undo = Undo(self._files, self._undo_store, self._rules.restoring)
-        changes = undo.find(call.of_turn, path, again=call.again)
+        if isinstance(call, RedoCall):
+            changes, if_match = undo.find_undone(call.of_turn, path), None
+        else:
+            changes, if_match = undo.find(call.of_turn, path, again=call.again), call.if_match
         if changes:
-            self._decider.confirm(_undo_proposal(call, changes))
+            self._decider.confirm(_swap_proposal(call, changes))
         deadline.require()
         self._journal.record_start(call)
-        undone = undo.carry_out(changes)
+        undone = undo.carry_out(changes, if_match)
         files = [{"path": file.path, "turn_id": file.turn, "outcome": file.outcome} for file in undone]
         failed = [file.text for file in undone if file.outcome not in ("restored", "removed")]
         outcome: dict[str, Any] = {"success": bool(undone) and not failed, "files": files}
         if not undone:
-            outcome |= {"error": "There is nothing to undo", "code": "file_not_found"}
+            nothing = "There is nothing to redo" if isinstance(call, RedoCall) else NOTHING_TO_UNDO
+            outcome |= {"error": nothing, "code": "file_not_found"}
         elif failed:
             outcome |= {"error": "; ".join(failed), "code": "file_changed"}
         return self._journal.record_result(call, CallResult(**outcome))
@@ -227,12 +249,16 @@ def _written(size: int, sha256: str, at: datetime, **more: bool) -> CallResult:
     )
 
 
-def _undo_proposal(call: UndoCall, changes: list[Change]) -> ProposedAction:
-    """Return the proposal to undo exactly these changes."""
-    shown = "".join(f"{'remove' if change.before == '' else 'put back'} {change.path}\n" for change in changes)
+def _swap_proposal(call: UndoCall | RedoCall, changes: list[Change]) -> ProposedAction:
+    """Return the proposal to undo or redo exactly these changes."""
+    is_redo = isinstance(call, RedoCall)
+    remove, restore = ("delete again", "write again") if is_redo else ("remove", "put back")
+    shown = "".join(f"{remove if change.before == '' else restore} {change.path}\n" for change in changes)
     states = "".join(f"{change.number} {change.before} {change.after}\n" for change in changes)
+    if isinstance(call, UndoCall) and call.if_match is not None:
+        shown, states = f"{shown}although it was changed since\n", f"{states}{call.if_match}\n"
     paths = sorted({change.path for change in changes})
     more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
     name = ", ".join(paths[:MAX_NAMED]) + more
-    subject = Subject("undo", name, hashlib.sha256(states.encode()).hexdigest())
+    subject = Subject("redo" if is_redo else "undo", name, hashlib.sha256(states.encode()).hexdigest())
     return ProposedAction(subject, call.agent, shown, None, is_granted=False)

@@ -137,6 +137,7 @@ class _Service:
             "workspace/grants": grants.entries,
             "workspace/revoke": grants.revoke_by_key,
             "workspace/complete": FileNames(files, rules).complete,
+            "workspace/compare": writer.compare,
             **dict.fromkeys(WRITING_METHODS, writer.carry_out),
         }
         audit = AuditLog(state.path / "audit.jsonl")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from artel.connector.undo_store import Change, UndoStore
 from artel.paths.beneath import Beneath, Rule, allow_all
-from artel.paths.errors import FileMissing, PathError
+from artel.paths.errors import FileMissing, PathError, WriteFailed
 
 UndoOutcome = Literal["restored", "removed", "changed_since", "not_kept", "failed"]
 OUTCOME_TEXTS: dict[UndoOutcome, str] = {
@@ -49,9 +49,13 @@ class Undo:
 
     def redo(self, turn: str | None = None, path: str | None = None) -> list[UndoResult]:
         """Redo what was undone of a turn, of a file, or of the newest turn; return each file's outcome."""
+        return self.carry_out(self.find_undone(turn, path))
+
+    def find_undone(self, turn: str | None = None, path: str | None = None) -> list[Change]:
+        """Return the changes to redo."""
         undone = [change for change in self._store.changes() if change.is_undone and path in (None, change.path)]
         turn = turn or next((change.turn for change in undone), None)
-        return self.carry_out([change for change in undone if change.turn == turn])
+        return [change for change in undone if change.turn == turn]
 
     def find(self, turn: str | None = None, path: str | None = None, *, again: bool = True) -> list[Change]:
         """Return the changes to undo; with `again` those to redo if nothing can be undone."""
@@ -64,12 +68,16 @@ class Undo:
         undone = [change for change in changes if change.turn == turn and change.is_undone]
         return undone if again and undone and not any(map(self._is_untouched, to_undo)) else to_undo
 
-    def carry_out(self, changes: list[Change]) -> list[UndoResult]:
-        """Undo changes, or redo those that are undone; return each file's outcome."""
+    def carry_out(self, changes: list[Change], if_match: str | None = None) -> list[UndoResult]:
+        """Undo changes, or redo those that are undone; return each file's outcome.
+
+        A file that was changed since is left alone, unless it has the hash `if_match`.
+        """
         undone = []
         for change in changes:
             try:
-                undone.append(UndoResult(change.path, change.turn, self._swap(change), is_again=change.is_undone))
+                outcome = self._swap(change, if_match)
+                undone.append(UndoResult(change.path, change.turn, outcome, is_again=change.is_undone))
             except PathError as error:
                 undone.append(UndoResult(change.path, change.turn, "failed", error.message))
         return undone
@@ -83,14 +91,27 @@ class Undo:
         except PathError:
             return False
 
-    def _swap(self, change: Change) -> UndoOutcome:
+    def contents(self, change: Change) -> tuple[bytes | None, bytes | None]:
+        """Return a file's content now and the one that is put back, each None if there is no file.
+
+        Raise WriteFailed if the earlier content was not stored.
+        """
+        now = None
+        with suppress(FileMissing):
+            now = self._files.read(change.path, self._rule(change.path)).data
+        before = self._store.content(change.before) if change.before != "" else None
+        if before is None and change.before != "":
+            raise WriteFailed(f"The earlier content of {change.path} was not kept")
+        return now, before
+
+    def _swap(self, change: Change, if_match: str | None) -> UndoOutcome:
         rule = self._rule(change.path)
         now, mode = None, change.mode
         with suppress(FileMissing):
             read = self._files.read(change.path, rule)
             now, mode = read.data, read.mode
         current = self._store.put_content(now)
-        if current not in change.after:
+        if current not in change.after and current != if_match:
             return "changed_since"
         if change.before == "":
             if now is not None:

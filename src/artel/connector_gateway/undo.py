@@ -1,15 +1,15 @@
-"""Undo of a turn's changes in the user's folder: a call to the connector, recorded before it is sent."""
+"""Undo and redo of a turn's changes in the user's folder: calls to the connector, recorded before they are sent."""
 
 import secrets
 from dataclasses import replace
 from typing import Any
 
 from artel.auth.principal import Principal
-from artel.connector_gateway.folder_calls import ASKS_IN_TERMINAL
+from artel.connector_gateway.folder_calls import ASKS_IN_TERMINAL, BY_USER, FolderCalls, require_feature
 from artel.connector_gateway.relay import Relay
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.approvals import NewUndo, UndoneFile
-from artel.contract.connector import UndoCall
+from artel.contract.approvals import NewRedo, NewUndo, UndoComparison, UndoneFile
+from artel.contract.connector import RedoCall, UndoCall
 from artel.db.engine import Database
 from artel.db.lease import LeaseRepository
 from artel.db.tx import Tx
@@ -17,7 +17,7 @@ from artel.errors import ArtelError, ConnectorUnreachable, UndoRefused
 from artel.logs import get_logger
 from artel.text import storable
 from artel.turns.repository import TurnRepository
-from artel.turns.tool_calls import ERROR_CHARACTERS, UNDO, ToolCallRow, finish_call, note_call, status_of
+from artel.turns.tool_calls import ERROR_CHARACTERS, REDO, UNDO, ToolCallRow, finish_call, note_call, status_of
 
 UNDO_SECONDS = 25.0
 MAX_FILES = 100  # whose outcome is recorded
@@ -32,19 +32,53 @@ async def undo(
     database: Database, relay: Relay, principal: Principal, project_id: int, wanted: NewUndo
 ) -> list[UndoneFile]:
     """Return each file's outcome; raise if no file was put back."""
-    call_id = secrets.token_hex(16)
-    row, connector, epoch = await database.of(principal).run(_record, project_id, call_id, wanted)
+    row, connector, epoch = await database.of(principal).run(_record, project_id, secrets.token_hex(16), UNDO, wanted)
     call = UndoCall(
-        call_id=call_id,
-        user_id=principal.user_id,
-        epoch=epoch,
-        timeout_ms=1,
-        agent="the user",
+        **_common(row, principal, epoch),
         of_turn=wanted.turn_id,
         path=wanted.path,
         again=False,  # a retry after a lost answer must not redo the changes
+        if_match=wanted.if_match,
     )
-    result = await relay.call(principal, project_id, "workspace/undo", call, UNDO_SECONDS, connector)
+    return await _swap(database, relay, principal, row, call, connector)
+
+
+async def redo(
+    database: Database, relay: Relay, principal: Principal, project_id: int, wanted: NewRedo
+) -> list[UndoneFile]:
+    """Return each file's outcome; raise if nothing was redone."""
+    connector = await database.read(find_connector, principal, project_id)
+    require_feature(connector, "workspace/redo")  # before the record: an older connector is never called
+    row, connector, epoch = await database.of(principal).run(_record, project_id, secrets.token_hex(16), REDO, wanted)
+    call = RedoCall(**_common(row, principal, epoch), of_turn=wanted.turn_id, path=wanted.path)
+    return await _swap(database, relay, principal, row, call, connector)
+
+
+async def compare(
+    database: Database, relay: Relay, principal: Principal, project_id: int, turn_id: str, path: str
+) -> UndoComparison:
+    """Return what the undo of a file would change now."""
+    await database.read(lambda *scope: TurnRepository(*scope).of_project(project_id, turn_id), principal)
+    params = {"of_turn": turn_id, "path": path}
+    found = await FolderCalls(database, relay).call(principal, project_id, "workspace/compare", params, UNDO_SECONDS)
+    shown = {name: found.more.get(name) for name in ("diff", "notice")}
+    return UndoComparison(path=path, sha256=found.more.get("sha256") or "", **shown)
+
+
+def _common(row: ToolCallRow, principal: Principal, epoch: int) -> dict[str, Any]:
+    return {"call_id": row.id, "user_id": principal.user_id, "epoch": epoch, "timeout_ms": 1, "agent": BY_USER}
+
+
+async def _swap(
+    database: Database,
+    relay: Relay,
+    principal: Principal,
+    row: ToolCallRow,
+    call: UndoCall | RedoCall,
+    connector: OnlineConnector | None,
+) -> list[UndoneFile]:
+    """Call the connector and record the outcome; return each file's, or raise if no file was touched."""
+    result = await relay.call(principal, row.project_id, f"workspace/{row.tool}", call, UNDO_SECONDS, connector)
     files = result.more.get("files", [])
     recorded = [{name: storable(file[name])[:MAX_PATH] for name in _RECORDED} for file in files[:MAX_FILES]]
     error = result.error and result.error[:ERROR_CHARACTERS]
@@ -52,20 +86,23 @@ async def undo(
     try:
         await database.of(principal).run(finish_call, ended)
     except ArtelError as failure:  # the record still says that it was sent
-        log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
+        log.warning("end_of_call_not_noted", call_id=row.id, reason=failure.detail)
     if any(file["outcome"] in _PUT_BACK for file in files):
         return [UndoneFile(**file) for file in files]
     if result.code in ("offline", "timed_out"):
+        command = "artel undo" if row.tool == UNDO else "artel undo --again"
         raise ConnectorUnreachable(
-            "Your files can't be reached. Run `artel connect` in your folder and try again, or run `artel undo` there."
+            f"Your files can't be reached. Run `artel connect` in your folder and try again, or run `{command}` there."
         )
     if result.code == "asks":
         raise UndoRefused(ASKS_IN_TERMINAL)
-    raise UndoRefused(result.error or "There is nothing to undo")
+    raise UndoRefused(result.error or f"There is nothing to {row.tool}")
 
 
-def _record(tx: Tx, project_id: int, call_id: str, wanted: NewUndo) -> tuple[ToolCallRow, OnlineConnector | None, int]:
-    """Record that the undo is sent; raise if the turn does not belong to the project.
+def _record(
+    tx: Tx, project_id: int, call_id: str, tool: str, wanted: NewUndo | NewRedo
+) -> tuple[ToolCallRow, OnlineConnector | None, int]:
+    """Record that the undo or redo is sent; raise if the turn does not belong to the project.
 
     Return the record, the connector and the epoch of the worker space.
     """
@@ -78,7 +115,7 @@ def _record(tx: Tx, project_id: int, call_id: str, wanted: NewUndo) -> tuple[Too
         project_id=project_id,
         session_id=turn.session_id if turn else None,
         turn_id=turn.id if turn else None,
-        tool=UNDO,
+        tool=tool,
         arguments=arguments,
         level="restricted",
         status="sent",

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from artel.contract.connector import Holds
 from artel.contract.events import PlanTask
@@ -34,6 +34,13 @@ class ApprovalChanges(_Request):
         default_factory=list, max_length=40, description="For plans: changed, removed and new tasks."
     )
     holds: Holds = Field("once", description="For connector writes: how long similar writes are approved.")
+    limit_usd: float | None = Field(
+        None,
+        gt=0,
+        le=1_000_000,
+        description="For plans: stop and ask again at this cost, if it is less than the estimate allows.",
+        examples=[1.0],
+    )
 
 
 class NewDecision(_Request):
@@ -119,20 +126,51 @@ class NewUndo(_Request):
     path: str | None = Field(
         None, min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$", description="Undo only this file."
     )
+    if_match: str | None = Field(
+        None,
+        max_length=64,
+        pattern=r"^([0-9a-f]{64})?$",
+        description="With turn_id and path: put the file back although it was changed since, if this is the SHA-256 "
+        "that it has now (empty: it does not exist).",
+    )
+
+    @model_validator(mode="after")
+    def _names_one_file(self) -> Self:
+        if self.if_match is not None and (self.turn_id is None or self.path is None):
+            raise ValueError("if_match needs turn_id and path")
+        return self
+
+
+class NewRedo(_Request):
+    """What to redo: what was undone of a turn, or of one of its files."""
+
+    turn_id: str = Field(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Redo the changes of this turn.")
+    path: str | None = Field(
+        None, min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$", description="Redo only this file."
+    )
+
+
+class UndoComparison(ResponseBody):
+    """What the undo of a file would change now."""
+
+    path: str
+    diff: str = Field(description="From the file as it is now to what is put back; cut if it is long.")
+    notice: str | None = Field(description="About hidden characters in the part that is not shown.")
+    sha256: str = Field(description="Of the file now, for `if_match`; empty if it does not exist.")
 
 
 class UndoneFile(BaseModel):
-    """Result of the undo for one file."""
+    """Result of an undo or redo for one file."""
 
     path: str
     turn_id: str
     outcome: Literal["restored", "removed", "changed_since", "not_kept", "failed"] = Field(
-        description="restored; removed (the agent had created it); or why the file was not touched."
+        description="restored; removed (a redo: deleted again); or why the file was not touched."
     )
 
 
 class Undone(BaseModel):
-    """Result of an undo, per file."""
+    """Result of an undo or redo, per file."""
 
     files: list[UndoneFile]
 

@@ -312,23 +312,23 @@ class TimelinePlan(ResponseBody):
 
 
 class FileOutcome(ResponseBody):
-    """Result of an undo for one file."""
+    """Result of an undo or redo for one file."""
 
     path: str
     outcome: str = Field(examples=["restored"])
 
 
 class TimelineFileChange(ResponseBody):
-    """A change of a user's file by an agent, or its undo by the user."""
+    """A change of a user's file by an agent, or its undo or redo by the user."""
 
     agent: str = Field(description="Empty for an undo by the user.", examples=["agent_coder"])
-    action: Literal["write", "edit", "delete", "undo"]
+    action: Literal["write", "edit", "delete", "undo", "redo"]
     path: str | None = Field(description="Null if all changes of the turn were undone.", examples=["src/app.py"])
-    status: str = Field(description="done; for an undo also sent, failed, refused, unknown", examples=["done"])
+    status: str = Field(description="done; for an undo or redo also sent, failed, refused, unknown", examples=["done"])
     added: int | None = Field(description="Number of lines, if a diff was shown.")
     removed: int | None = Field(description="Number of lines, if a diff was shown.")
-    undone: bool = Field(description="Whether the change was undone later.")
-    files: list[FileOutcome] = Field(description="For an undo: the result per file.")
+    undone: bool = Field(description="Whether the change is undone now.")
+    files: list[FileOutcome] = Field(description="For an undo or redo: the result per file.")
     approval_id: str | None
 
 

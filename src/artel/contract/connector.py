@@ -201,11 +201,29 @@ class RunCall(Call):
 
 
 class UndoCall(Call):
-    """`workspace/undo`: undo a turn's changes, or those of one file; `again` repeats an earlier undo."""
+    """`workspace/undo`: undo a turn's changes, or those of one file; `again` repeats an earlier undo.
+
+    A file that was changed since stays, unless `if_match` is the SHA-256 that it has now ("" if there is no file).
+    """
 
     of_turn: str | None = None
     path: str | None = None
     again: bool = True
+    if_match: str | None = None
+
+
+class RedoCall(Call):
+    """`workspace/redo`: redo what was undone of a turn, or of one of its files."""
+
+    of_turn: str
+    path: str | None = None
+
+
+class CompareCall(Call):
+    """`workspace/compare`: show what the undo of a file would change now, also if it was changed since."""
+
+    of_turn: str
+    path: str
 
 
 class ExtendCall(Call):
@@ -253,6 +271,8 @@ CALLS: dict[str, type[Call]] = {
     "workspace/delete": DeleteCall,
     "workspace/run": RunCall,
     "workspace/undo": UndoCall,
+    "workspace/redo": RedoCall,
+    "workspace/compare": CompareCall,
     "workspace/extend": ExtendCall,
     "workspace/settings": SettingsCall,
     "workspace/grants": GrantsCall,
@@ -260,7 +280,7 @@ CALLS: dict[str, type[Call]] = {
     "workspace/complete": CompleteCall,
 }
 # Those that the file writer carries out, and all after whose lost answer it is unknown whether something was changed.
-WRITING_METHODS = ("workspace/write", "workspace/edit", "workspace/delete", "workspace/undo")
+WRITING_METHODS = ("workspace/write", "workspace/edit", "workspace/delete", "workspace/undo", "workspace/redo")
 MUTATING_METHODS = frozenset({*WRITING_METHODS, "workspace/run"})
 
 
@@ -419,12 +439,20 @@ class RunAnswer(CallAnswer):
 
 
 class UndoAnswer(CallAnswer):
-    """Result of an undo per file."""
+    """Result of an undo or redo per file."""
 
     characters = 5_000_000
     structure = 1_000_000
 
     files: Annotated[list[UndoneEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
+
+
+class CompareAnswer(CallAnswer):
+    """The diff from a file as it is now to what an undo puts back; `sha256` is that of the file now."""
+
+    needed = "diff"
+
+    sha256: _Line | None = None
 
 
 class SettingsAnswer(CallAnswer):
@@ -482,6 +510,8 @@ ANSWERS: dict[str, type[CallAnswer]] = {
     "workspace/delete": WriteAnswer,
     "workspace/run": RunAnswer,
     "workspace/undo": UndoAnswer,
+    "workspace/redo": UndoAnswer,
+    "workspace/compare": CompareAnswer,
     "workspace/extend": CallAnswer,
     "workspace/settings": SettingsAnswer,
     "workspace/grants": GrantsAnswer,

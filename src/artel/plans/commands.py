@@ -16,8 +16,9 @@ from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
+from artel.budgets.money import dollars, micros
 from artel.budgets.month import shortage
-from artel.contract.approvals import PlanPrice, TaskChange
+from artel.contract.approvals import ApprovalChanges, PlanPrice, TaskChange
 from artel.contract.events import TaskProgress
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
@@ -47,7 +48,7 @@ REMEMBERED_CHARACTERS = 1_000  # of the request, in memories of feedback
 
 @kill_points.transaction("plan.decide")
 def decide_plan(
-    tx: Tx, approval_id: str, decision: str, feedback: str, instruction: str, changes: Sequence[TaskChange]
+    tx: Tx, approval_id: str, decision: str, feedback: str, instruction: str, changes: ApprovalChanges
 ) -> Approval:
     """Store the user's decision about a plan, and their changes of it; raise PlanNotPossible if it can't be run."""
     approval = ApprovalRepository(tx).get(approval_id)
@@ -56,12 +57,22 @@ def decide_plan(
     if approval.kind != "plan":
         return decided
     shown = changed = TaskRepository(tx).of(workflow.id)
-    if changes:
-        changed = _change_plan(tx, workflow, shown, changes)
+    if changes.tasks:
+        changed = _change_plan(tx, workflow, shown, changes.tasks)
+    _update(tx, workflow.id, limit_micros=_chosen_limit(workflow, changes.limit_usd))
     if instruction.strip():
         _update(tx, workflow.id, instruction=instruction.strip())
     _remember_feedback(tx, workflow, shown, changed, decided, instruction)
     return decided
+
+
+def _chosen_limit(workflow: Workflow, limit_usd: float | None) -> int | None:
+    """Return the user's own limit; raise PlanNotPossible if planning has cost as much already."""
+    limit = None if limit_usd is None else micros(limit_usd)
+    if limit is not None and limit <= workflow.spent_micros:
+        spent = dollars(workflow.spent_micros)
+        raise PlanNotPossible(f"Making the plan has cost ${spent:.4f} already. Choose a higher limit.")
+    return limit
 
 
 def _change_plan(

@@ -204,8 +204,9 @@ def start_approved(
 ) -> Workflow | None:
     """Use an approval to start a plan or to raise its budget; return None if it was used before.
 
-    The limit of a plan that the user has changed is its own price, which is at most the approved one. Raise
-    MonthTooShort if less is left of the project's month by now, and the user was not told so.
+    The limit of a plan that the user has changed is its own price, which is at most the approved one; a lower limit
+    that the user has chosen with the approval counts. Raise MonthTooShort if less is left of the project's month by
+    now, and the user was not told so.
     """
     SessionLog(tx, turn.session_id, 0)
     current = _open_workflow(tx, turn, workflow)
@@ -214,6 +215,8 @@ def start_approved(
     if not ApprovalRepository(tx).move(approval.id, approved, ApprovalStatus.USED, used_at=now):
         return None
     limit = changed.high_micros if changed else int(approval.arguments["limit_micros"])
+    if approval.kind == "plan" and current.limit_micros is not None:
+        limit = min(limit, current.limit_micros)
     is_unaware = approval.kind == "plan" and approval.plan_details.month_left is None
     if is_unaware and shortage(tx, workflow, limit - current.spent_micros):
         raise MonthTooShort

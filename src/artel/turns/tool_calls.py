@@ -17,7 +17,8 @@ from artel.projects.repository import ProjectRepository
 from artel.sessions.repository import SessionRepository
 
 ERROR_CHARACTERS = 1_000
-UNDO = "undo"
+UNDO, REDO = "undo", "redo"  # by the user
+SWAPS = (UNDO, REDO)
 MAX_UNDONE = 200  # of those that may concern the calls on a page
 
 _STATUSES = {"asks": "asked", "unknown": "unknown", "refused": "refused"}
@@ -59,7 +60,7 @@ class ToolCallRepository(TenantRepository):
     def finish(self, call: ToolCallRow) -> bool:
         """Store what came of a call that was sent; return whether it is kept."""
         values: dict[str, Any] = {"status": call.status, "error": call.error, "finished_at": datetime.now(UTC)}
-        if call.tool == UNDO:
+        if call.tool in SWAPS:
             values["arguments"] = call.arguments  # now with what became of each file
         return self._change(values, tool_calls.c.id == call.id)
 
@@ -111,18 +112,20 @@ class ToolCallRepository(TenantRepository):
         newest = tool_calls.c.created_at.desc(), tool_calls.c.id.desc()
         return [_call(row) for row in self._find(*wanted, order_by=newest, limit=limit)]
 
-    def undos(self, project_id: int, since: datetime) -> list[ToolCallRow]:
-        """Return the newest undo calls of a project since a time, newest first."""
-        wanted = *_in(project_id, None), tool_calls.c.tool == UNDO, tool_calls.c.created_at >= since
+    def swaps(self, project_id: int, since: datetime) -> list[ToolCallRow]:
+        """Return the newest undo and redo calls of a project since a time, newest first."""
+        wanted = *_in(project_id, None), tool_calls.c.tool.in_(SWAPS), tool_calls.c.created_at >= since
         rows = self._find(*wanted, order_by=[tool_calls.c.created_at.desc()], limit=MAX_UNDONE)
         return [_call(row) for row in rows]
 
-    def undone(self, session_id: str, turn_ids: Collection[str], paths: Collection[str]) -> list[ToolCallRow]:
-        """Return the newest undo calls for these turns or paths."""
+    def swaps_of(self, session_id: str, turn_ids: Collection[str], paths: Collection[str]) -> list[ToolCallRow]:
+        """Return the newest undo and redo calls for these turns or paths, newest first."""
         if not turn_ids:
             return []
         path = tool_calls.c.arguments["path"].as_string()
-        done = tool_calls.c.session_id == session_id, tool_calls.c.tool == UNDO, tool_calls.c.status == "done"
+        # One that failed for one file may have put back others.
+        has_ended = tool_calls.c.status.in_(("done", "failed"))
+        done = tool_calls.c.session_id == session_id, tool_calls.c.tool.in_(SWAPS), has_ended
         concerned = tool_calls.c.turn_id.in_(turn_ids), or_(path.is_(None), path.in_(paths))
         rows = self._find(*done, *concerned, order_by=[tool_calls.c.created_at.desc()], limit=MAX_UNDONE)
         return [_call(row) for row in rows]

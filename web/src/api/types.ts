@@ -238,6 +238,8 @@ export interface ApprovalChanges {
   tasks?: TaskChange[];
   /** For connector writes: how long similar writes are approved. */
   holds?: "once" | "session" | "always";
+  /** For plans: stop and ask again at this cost, if it is less than the estimate allows. */
+  limit_usd?: number | null;
 }
 
 /** An approval and the user's decision. */
@@ -468,7 +470,7 @@ export interface FileNames {
   truncated: boolean;
 }
 
-/** Result of an undo for one file. */
+/** Result of an undo or redo for one file. */
 export interface FileOutcome {
   path: string;
   outcome: string;
@@ -774,6 +776,14 @@ export interface NewProvider {
   api_key?: string;
 }
 
+/** What to redo: what was undone of a turn, or of one of its files. */
+export interface NewRedo {
+  /** Redo the changes of this turn. */
+  turn_id: string;
+  /** Redo only this file. */
+  path?: string | null;
+}
+
 /** A new session, by default in the user's default project. */
 export interface NewSession {
   project_id?: number;
@@ -786,6 +796,8 @@ export interface NewUndo {
   turn_id?: string | null;
   /** Undo only this file. */
   path?: string | null;
+  /** With turn_id and path: put the file back although it was changed since, if this is the SHA-256 that it has now (empty: it does not exist). */
+  if_match?: string | null;
 }
 
 /** A new account; without a password its user gets a one-time link. */
@@ -1520,22 +1532,22 @@ export interface TimelineApproval {
   decided_at: string | null;
 }
 
-/** A change of a user's file by an agent, or its undo by the user. */
+/** A change of a user's file by an agent, or its undo or redo by the user. */
 export interface TimelineFileChange {
   /** Empty for an undo by the user. */
   agent: string;
-  action: "write" | "edit" | "delete" | "undo";
+  action: "write" | "edit" | "delete" | "undo" | "redo";
   /** Null if all changes of the turn were undone. */
   path: string | null;
-  /** done; for an undo also sent, failed, refused, unknown */
+  /** done; for an undo or redo also sent, failed, refused, unknown */
   status: string;
   /** Number of lines, if a diff was shown. */
   added: number | null;
   /** Number of lines, if a diff was shown. */
   removed: number | null;
-  /** Whether the change was undone later. */
+  /** Whether the change is undone now. */
   undone: boolean;
-  /** For an undo: the result per file. */
+  /** For an undo or redo: the result per file. */
   files: FileOutcome[];
   approval_id: string | null;
 }
@@ -1637,16 +1649,27 @@ export interface TurnState {
   continues?: string | null;
 }
 
-/** Result of an undo, per file. */
+/** What the undo of a file would change now. */
+export interface UndoComparison {
+  path: string;
+  /** From the file as it is now to what is put back; cut if it is long. */
+  diff: string;
+  /** About hidden characters in the part that is not shown. */
+  notice: string | null;
+  /** Of the file now, for `if_match`; empty if it does not exist. */
+  sha256: string;
+}
+
+/** Result of an undo or redo, per file. */
 export interface Undone {
   files: UndoneFile[];
 }
 
-/** Result of the undo for one file. */
+/** Result of an undo or redo for one file. */
 export interface UndoneFile {
   path: string;
   turn_id: string;
-  /** restored; removed (the agent had created it); or why the file was not touched. */
+  /** restored; removed (a redo: deleted again); or why the file was not touched. */
   outcome: "restored" | "removed" | "changed_since" | "not_kept" | "failed";
 }
 
@@ -2503,11 +2526,25 @@ export interface Operations {
     body: undefined;
     response: PageTurnChanges;
   };
+  "GET /my/projects/{project_id}/undo": {
+    path: { project_id: string | number };
+    query: { turn_id: string; path: string };
+    headers: undefined;
+    body: undefined;
+    response: UndoComparison;
+  };
   "POST /my/projects/{project_id}/undo": {
     path: { project_id: string | number };
     query: undefined;
     headers: undefined;
     body: NewUndo;
+    response: Undone;
+  };
+  "POST /my/projects/{project_id}/redo": {
+    path: { project_id: string | number };
+    query: undefined;
+    headers: undefined;
+    body: NewRedo;
     response: Undone;
   };
   "POST /admin/projects/{project_id}/space/reset": {
