@@ -421,3 +421,35 @@ def test_one_agent_answers_at_once_for_the_orchestrator(
     assert person.get(f"/my/chat/sessions/{session}")["cost_usd"] is None  # its price is not known
     [workflow] = person.get("/my/workflows", session_id=session)["items"]
     assert (workflow["turn_id"], workflow["planned_by"]) == (turn, "only_agent")
+
+
+@pytest.mark.req("CHT-12.1")
+def test_session_asks_about_every_plan_or_lets_one_agent_answer(
+    person: Person, other: Person, script: ByMark, model: ModelServer, mark: str
+) -> None:
+    script[mark] = Say()
+    asking = person.session(plan_mode="ask")
+    assert _session(person, asking)["plan_mode"] == "ask"
+    url = f"/my/chat/sessions/{asking}"
+    assert_problem(person.http.patch(url, json={"plan_mode": "sometimes"}), 422, "invalid_request")
+    assert_problem(other.http.patch(url, json={"plan_mode": "auto"}), 404, "session_not_found")
+
+    accepted = person.post(asking, mark, None, {"Prefer": "wait=30"})
+
+    assert accepted.status_code == 202, accepted.text  # a single task too
+    approval = accepted.json()["approval_id"]
+    person.http.post(f"/my/approvals/{approval}/confirm", json={"decision": "approve"})
+    turn = accepted.json()["turn_id"]
+    eventually(lambda: person.turn(asking, turn)["status"] == "completed")
+    planned = len([request for request in model.asked_about(mark) if request.schema_name == "plan"])
+
+    assert person.http.patch(url, json={"plan_mode": "never"}).json()["plan_mode"] == "never"
+    answered = person.post(asking, f"{mark} for the writer", None, {"Prefer": "wait=30"})
+
+    assert answered.status_code == 200, answered.text
+    assert answered.json()["agent"] == "agent_writer"
+    assert len([request for request in model.asked_about(mark) if request.schema_name == "plan"]) == planned == 1
+    [workflow] = [plan for plan in person.get("/my/workflows", session_id=asking)["items"] if plan["turn_id"] != turn]
+    assert workflow["planned_by"] == "one_agent"
+    forked = person.http.post(f"{url}/fork", json={"message_id": person.history(asking)[-1]["id"]}).json()
+    assert (forked["plan_mode"], _session(person, person.session())["plan_mode"]) == ("never", "auto")

@@ -32,6 +32,21 @@ def test_search_finds_only_own_sessions_and_messages(person: Person, other: Pers
     assert {item["project_id"] for item in found["items"]} == {session["project_id"]}
     messages = {message["id"] for message in person.history(session["session_id"])}
     assert {item["message_id"] for item in found["items"][1:]} == messages
+    assert {item["title"] for item in found["items"]} == {f"About {mark}"}
+
+
+def test_search_in_one_session_finds_its_messages_only(person: Person, other: Person, mark: str) -> None:
+    searched, another = (person.session(title=f"About {mark}") for _ in range(2))
+    for session in (searched, another):
+        person.say(session, f"What about {mark}?")
+
+    found = person.get("/my/search", q=mark, session_id=searched)
+
+    assert found["total"] == len(found["items"]) == 2
+    assert {item["message_id"] for item in found["items"]} == {message["id"] for message in person.history(searched)}
+    assert {item["title"] for item in found["items"]} == {f"About {mark}"}
+    foreign = other.http.get("/my/search", params={"q": mark, "session_id": searched})
+    assert_problem(foreign, 404, "session_not_found")
 
 
 def test_search_results_are_paged(person: Person, mark: str) -> None:

@@ -51,6 +51,9 @@ Words = Annotated[
     str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", examples=["landing page"])
 ]
 InProject = Annotated[int | None, Query(ge=0, le=MAX_ID, description="Only sessions of this project.", examples=[1])]
+InSession = Annotated[
+    str | None, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Only messages of this session.")
+]
 Archived = Annotated[bool, Query(description="List archived sessions instead.")]
 _STATUS = "|".join(TurnStatus)
 Statuses = Annotated[
@@ -230,10 +233,17 @@ async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, serv
     return await services.chat.cancel(user, session_id, turn_id)
 
 
-@router.get("/my/search", responses=documented(429, 504))
-async def search(user: CurrentUser, services: Services, q: Words, limit: Limit = 50, offset: Offset = 0) -> Page[Found]:
-    """Search your sessions and messages."""
-    return await services.sessions.search(user, q, limit, offset)
+@router.get("/my/search", responses=documented(404, 429, 504))
+async def search(
+    user: CurrentUser,
+    services: Services,
+    q: Words,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    session_id: InSession = None,
+) -> Page[Found]:
+    """Search your sessions and messages, or the messages of one session."""
+    return await services.sessions.search(user, q, session_id, limit, offset)
 
 
 @sessions_router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))

@@ -218,6 +218,7 @@ class Found(ResponseBody):
     project_id: int
     message_id: str | None
     role: str | None
+    title: str = Field(description="Title of the session.", examples=["A new landing page"])
     text: str = Field(description="Excerpt of the message around the match, or the session's title.")
     timestamp: datetime
 
@@ -252,7 +253,9 @@ class WorkflowState(ResponseBody):
     request: str
     instruction: str
     plan_id: str | None
-    planned_by: str | None = Field(examples=["model"], description="model, cache, fallback, user or only_agent.")
+    planned_by: str | None = Field(
+        examples=["model"], description="model, cache, fallback, user, only_agent or one_agent."
+    )
     tasks: list[WorkflowTaskState]
     estimated_cost: float | None = Field(description="Expected cost; null if a price is unknown.")
     estimated_cost_low: float | None

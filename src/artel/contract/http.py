@@ -493,11 +493,19 @@ class ProjectWithAgents(Project):
         return [agent for agent in self.agents if agent.parent_agent_id not in listed]
 
 
+PlanMode = Literal["auto", "ask", "never"]
+_PLAN_MODE = (
+    "What the orchestrator does with messages. auto: it plans, and asks about plans as the project's settings say. "
+    "ask: it asks about every plan. never: one agent answers, without a plan."
+)
+
+
 class NewSession(RequestBody):
     """A new session, by default in the user's default project."""
 
     project_id: RowId = Field(default_factory=unset, examples=[1])
     title: Title = Field(default_factory=unset, examples=["A new landing page"])
+    plan_mode: PlanMode = Field(default="auto", description=_PLAN_MODE)
 
 
 class SessionChanges(RequestBody):
@@ -511,6 +519,7 @@ class SessionChanges(RequestBody):
         description="Name, name without `agent_`, or id of an agent; null for the orchestrator.",
         examples=["coder"],
     )
+    plan_mode: PlanMode = Field(default_factory=unset, description=_PLAN_MODE)
 
 
 class Session(ResponseBody):
@@ -525,6 +534,7 @@ class Session(ResponseBody):
     recipient: str | None = Field(
         description="Agent that the last message was sent to; null: the orchestrator.", examples=["agent_coder"]
     )
+    plan_mode: PlanMode = Field(description=_PLAN_MODE)
     state: Literal["idle", "working", "waiting", "failed"] = Field(
         description="working: a turn runs or is queued; waiting: it waits for your decision; failed: the last turn did."
     )

@@ -177,6 +177,7 @@ sessions = _table(
     Column("pinned", Boolean, nullable=False, server_default=false()),
     Column("archived", Boolean, nullable=False, server_default=false()),
     Column("recipient_id", Id),  # the agent that the last message was sent to; NULL: the orchestrator
+    Column("plan_mode", String(10), nullable=False, server_default="auto"),  # auto, ask or never
     Column("failed", Boolean, nullable=False, server_default=false()),  # whether the turn that ended last has failed
     Column("cost_micros", BigInteger, nullable=False, server_default="0"),
     Column("price_unknown", Boolean, nullable=False, server_default=false()),  # some calls had no known price
@@ -400,7 +401,7 @@ workflows = _table(
     Column("request", Text, nullable=False),
     Column("instruction", Text, nullable=False),  # the user's instruction for every task
     Column("plan_id", String(36)),  # new for each version of the plan
-    Column("planned_by", String(10)),  # model, cache, fallback or user
+    Column("planned_by", String(10)),  # model, cache, fallback, user, only_agent or one_agent
     Column("estimate", JSON(none_as_null=True)),
     Column("limit_micros", BigInteger),  # the approved budget; None before the approval
     Column("approved_at", Moment),  # None: no approval was needed

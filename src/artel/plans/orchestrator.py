@@ -186,6 +186,8 @@ class _OrchestratedTurn:
         """Return the plan for the only agent, or the one that the same request got before, if it can still be run."""
         if len(planner_input.agents) == 1:
             return Plan(one_task(planner_input), "only_agent", Usage(self._planner_model))
+        if self._context.plan_mode == "never":
+            return Plan(one_task(planner_input), "one_agent", Usage(self._planner_model))
         key = self._space.principal, self._space.project_id, planner_input.key
         stored = await self._services.database.read(transactions.cached_plan, *key)
         if stored is None:
@@ -237,7 +239,10 @@ class _OrchestratedTurn:
             expected = await asyncio.to_thread(pricing.cost_of_request, plan.graph, workflow.request)
         spent, _ = transactions.spent_with(workflow, plan.usage)
         costs, is_unknown = (expected, self._context.unapproved_micros), bool(estimate.unknown_models)
-        asks = is_revision or needs_approval(settings.plans, len(plan.graph), *costs, price_unknown=is_unknown)
+        mode = self._context.plan_mode
+        asks = is_revision or mode == "ask"
+        if mode == "auto":
+            asks |= needs_approval(settings.plans, len(plan.graph), *costs, price_unknown=is_unknown)
         changes = plan.graph.changes_from(TaskGraph.of(self._context.tasks)) if is_revision else ()
         ids = {agent.name: agent.id for agent in agents}
         # The cost of planning is part of the estimate.

@@ -30,8 +30,9 @@ AT_CAPACITY = "at_capacity"
 IN_ERROR = "error"
 _WORD = re.compile(r"\w{3,}")
 
-# Who made a plan. only_agent: the project has one agent, so there was nothing to plan.
-PlannedBy = Literal["model", "cache", "fallback", "user", "only_agent"]
+# Who made a plan. only_agent: the project has one agent, so there was nothing to plan. one_agent: the user wants the
+# session's messages answered by one agent.
+PlannedBy = Literal["model", "cache", "fallback", "user", "only_agent", "one_agent"]
 
 _TASK = (
     "You plan the work of a team of agents. Answer with a plan for the user's last message: as few tasks as it takes, "

@@ -36,6 +36,7 @@ from artel.plans.repository import PlanCacheRepository, TaskRepository, Workflow
 from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import get_project, project_settings
 from artel.sessions.message_repository import StoredMessage
+from artel.sessions.repository import SessionRepository
 from artel.turns.repository import TurnRepository
 from artel.turns.transactions import TurnOver, start_turn
 from artel.turns.turn import Turn, TurnStatus
@@ -62,6 +63,7 @@ class PlanContext:
     revisions: int  # how often the user was shown a plan in this turn
     unapproved_micros: int  # cost of the session's plans that the user was not asked about
     month: Month | None  # the monthly budgets, if there are any
+    plan_mode: str  # of the session: auto, ask or never
 
 
 def add_workflow(tx: Tx, turn: Turn, workflow_id: str, request: str) -> Workflow:
@@ -100,6 +102,7 @@ def begin(tx: Tx, turn: Turn, history: int, default_user_micros: int | None = No
         revisions=sum(approval.kind == "plan" for approval in approvals),
         unapproved_micros=rows.unapproved_micros(turn.session_id),
         month=started.month,
+        plan_mode=SessionRepository(tx).get(turn.session_id).plan_mode,
     )
 
 

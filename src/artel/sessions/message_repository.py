@@ -168,16 +168,15 @@ class MessageRepository(TenantRepository):
         """Return the session's messages up to a number."""
         return _messages(self._find(messages.c.session_id == session_id, messages.c.number <= number))
 
-    def containing(self, text: str, limit: int, offset: int) -> list[FoundMessage]:
-        """Return a page of the messages that contain the text, newest first."""
-        contains = messages.c.content.icontains(text, autoescape=True)
+    def containing(self, text: str, session_id: str | None, limit: int, offset: int) -> list[FoundMessage]:
+        """Return a page of the messages of all sessions or one that contain the text, newest first."""
         newest = messages.c.created_at.desc(), messages.c.id.desc()
-        rows = self._find(contains, order_by=newest, limit=limit, offset=offset)
+        rows = self._find(*_contains(text, session_id), order_by=newest, limit=limit, offset=offset)
         return [FoundMessage(row.session_id, row.project_id, StoredMessage(*_columns(row))) for row in rows]
 
-    def count_containing(self, text: str) -> int:
-        """Return the number of messages that contain the text."""
-        return self._count(messages.c.content.icontains(text, autoescape=True))
+    def count_containing(self, text: str, session_id: str | None) -> int:
+        """Return the number of messages of all sessions or one that contain the text."""
+        return self._count(*_contains(text, session_id))
 
     def count(self, session_id: str, role: str | None = None) -> int:
         """Return the number of the session's messages, optionally of one role."""
@@ -197,6 +196,11 @@ class MessageRepository(TenantRepository):
 def _in_session(session_id: str, role: str | None) -> tuple[ColumnElement[bool], ...]:
     in_session = messages.c.session_id == session_id
     return (in_session,) if role is None else (in_session, messages.c.role == role)
+
+
+def _contains(text: str, session_id: str | None) -> tuple[ColumnElement[bool], ...]:
+    contains = messages.c.content.icontains(text, autoescape=True)
+    return (contains,) if session_id is None else (messages.c.session_id == session_id, contains)
 
 
 def _of_turn(session_id: str, turn_id: str) -> tuple[ColumnElement[bool], ...]:

@@ -29,6 +29,7 @@ class StoredSession:
     pinned: bool
     archived: bool
     recipient_id: int | None  # the agent that the last message was sent to
+    plan_mode: str  # auto, ask or never
     failed: bool  # whether the turn that ended last has failed
     cost_micros: int
     price_unknown: bool
@@ -95,11 +96,11 @@ class SessionRepository(TenantRepository):
     def _by_id(cls) -> Select[Any]:  # noqa: N805
         return cls._prepare_select().where(sessions.c.id == bindparam("session"))
 
-    def add(self, session_id: str, project_id: int, title: str, source: str) -> StoredSession:
+    def add(self, session_id: str, project_id: int, title: str, source: str, plan_mode: str) -> StoredSession:
         """Add a session."""
         now = datetime.now(UTC)
         values = {"id": session_id, "project_id": project_id, "title": title, "title_source": source, "last_event": 0}
-        [row] = self._insert([values | {"created_at": now, "updated_at": now}])
+        [row] = self._insert([values | {"plan_mode": plan_mode, "created_at": now, "updated_at": now}])
         return _session(row)
 
     def count(self, project_id: int | None = None, *, archived: bool | None = None) -> int:

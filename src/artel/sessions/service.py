@@ -25,8 +25,8 @@ class SessionService:
         self._search_seconds = search_seconds
         self._searches = PerUserLock(SEARCHERS)
 
-    async def search(self, user: Principal, text: str, limit: int, offset: int) -> Page[Found]:
-        """Return a page of the user's sessions and messages that contain the text."""
+    async def search(self, user: Principal, text: str, session_id: str | None, limit: int, offset: int) -> Page[Found]:
+        """Return a page of the user's sessions and messages that contain the text, or of one session's messages."""
         if self._searches.count(user.user_id) >= MAX_SEARCHES:
             raise TooManySearches(
                 f"You already have {MAX_SEARCHES} searches running. Try again in a moment.", retry_after=5
@@ -34,7 +34,8 @@ class SessionService:
         seconds = self._search_seconds
         try:
             async with self._searches.lock(user.user_id):
-                return await self._database.read_within(seconds, sessions.search, user, text, limit, offset)
+                wanted = text, session_id, limit, offset
+                return await self._database.read_within(seconds, sessions.search, user, *wanted)
         except TimeoutError:
             raise SearchTooLong(
                 f"The search timed out after {seconds:g} seconds, because you have very many messages. "

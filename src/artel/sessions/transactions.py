@@ -35,7 +35,7 @@ def create_session(tx: Tx, session_id: str, new: NewSession, rules: ProjectRules
     if sessions.count() >= MAX_SESSIONS:
         raise LimitReached(f"You can have at most {MAX_SESSIONS} sessions. Delete some first.")
     named = (new.title, BY_USER) if "title" in new.model_fields_set else (DEFAULT_TITLE, BY_WORDS)
-    created = sessions.add(session_id, project.id, *named)
+    created = sessions.add(session_id, project.id, *named, new.plan_mode)
     tx.after_commit(SessionListChanged(tx.principal.user_id, project.id, session_id))
     return shown_new_session(created)
 
@@ -102,10 +102,16 @@ def last_event(connection: Connection, principal: Principal, session_id: str) ->
     return SessionRepository(connection, principal).get(session_id).last_event
 
 
-def search(connection: Connection, principal: Principal, text: str, limit: int, offset: int) -> Page[Found]:
-    """Return a page of the user's sessions and messages that contain the text, sessions first."""
+def search(
+    connection: Connection, principal: Principal, text: str, session_id: str | None, limit: int, offset: int
+) -> Page[Found]:
+    """Return a page of the user's sessions and messages that contain the text, sessions first; or of one session."""
     sessions, messages = SessionRepository(connection, principal), MessageRepository(connection, principal)
-    title_count, message_count = sessions.count_titled(text), messages.count_containing(text)
+    if session_id is not None:
+        sessions.get(session_id)
+    title_count = sessions.count_titled(text) if session_id is None else 0
+    message_count = messages.count_containing(text, session_id)
+    titled = sessions.titled(text, limit, offset) if title_count else []
     items = [
         Found(
             kind="session",
@@ -113,25 +119,28 @@ def search(connection: Connection, principal: Principal, text: str, limit: int, 
             project_id=session.project_id,
             message_id=None,
             role=None,
+            title=session.title,
             text=session.title,
             timestamp=session.updated_at,
         )
-        for session in sessions.titled(text, limit, offset)
+        for session in titled
     ]
     if len(items) < limit:
-        for found in messages.containing(text, limit - len(items), max(0, offset - title_count)):
-            message = found.message
-            items.append(
-                Found(
-                    kind="message",
-                    session_id=found.session_id,
-                    project_id=found.project_id,
-                    message_id=message.id,
-                    role=message.role,
-                    text=_excerpt(message.content, text),
-                    timestamp=message.created_at,
-                )
+        found = messages.containing(text, session_id, limit - len(items), max(0, offset - title_count))
+        titles = sessions.titles({each.session_id for each in found})
+        items += [
+            Found(
+                kind="message",
+                session_id=each.session_id,
+                project_id=each.project_id,
+                message_id=each.message.id,
+                role=each.message.role,
+                title=titles[each.session_id],
+                text=_excerpt(each.message.content, text),
+                timestamp=each.message.created_at,
             )
+            for each in found
+        ]
     return Page(items=items, total=title_count + message_count, limit=limit, offset=offset)
 
 

@@ -31,7 +31,7 @@ def fork_session(tx: Tx, session_id: str, message_id: str, new_id: str, ids: lis
     rows = messages.up_to(session_id, messages.get(session_id, message_id).number)
     if len(rows) > len(ids):
         raise LimitReached(f"More than {len(ids)} messages can't be copied. Fork at an earlier one.")
-    fork = sessions.add(new_id, source.project_id, f"{source.title} (fork)"[-200:], BY_MODEL)
+    fork = sessions.add(new_id, source.project_id, f"{source.title} (fork)"[-200:], BY_MODEL, source.plan_mode)
     sessions.address(new_id, source.recipient_id)
     copies: list[StoredMessage] = []
     turn_numbers: dict[int, int] = {}

@@ -489,6 +489,8 @@ export interface Found {
   project_id: number;
   message_id: string | null;
   role: string | null;
+  /** Title of the session. */
+  title: string;
   /** Excerpt of the message around the match, or the session's title. */
   text: string;
   timestamp: string;
@@ -788,6 +790,8 @@ export interface NewRedo {
 export interface NewSession {
   project_id?: number;
   title?: string;
+  /** What the orchestrator does with messages. auto: it plans, and asks about plans as the project's settings say. ask: it asks about every plan. never: one agent answers, without a plan. */
+  plan_mode?: "auto" | "ask" | "never";
 }
 
 /** What to undo: a turn's changes, the last change of a file, or by default the last turn. */
@@ -1342,6 +1346,8 @@ export interface Session {
   archived: boolean;
   /** Agent that the last message was sent to; null: the orchestrator. */
   recipient: string | null;
+  /** What the orchestrator does with messages. auto: it plans, and asks about plans as the project's settings say. ask: it asks about every plan. never: one agent answers, without a plan. */
+  plan_mode: "auto" | "ask" | "never";
   /** working: a turn runs or is queued; waiting: it waits for your decision; failed: the last turn did. */
   state: "idle" | "working" | "waiting" | "failed";
   /** Number of pending approvals. */
@@ -1362,6 +1368,8 @@ export interface SessionChanges {
   archived?: boolean;
   /** Name, name without `agent_`, or id of an agent; null for the orchestrator. */
   recipient?: string | null;
+  /** What the orchestrator does with messages. auto: it plans, and asks about plans as the project's settings say. ask: it asks about every plan. never: one agent answers, without a plan. */
+  plan_mode?: "auto" | "ask" | "never";
 }
 
 /** A session with its latest messages, oldest first. */
@@ -1376,6 +1384,8 @@ export interface SessionWithMessages {
   archived: boolean;
   /** Agent that the last message was sent to; null: the orchestrator. */
   recipient: string | null;
+  /** What the orchestrator does with messages. auto: it plans, and asks about plans as the project's settings say. ask: it asks about every plan. never: one agent answers, without a plan. */
+  plan_mode: "auto" | "ask" | "never";
   /** working: a turn runs or is queued; waiting: it waits for your decision; failed: the last turn did. */
   state: "idle" | "working" | "waiting" | "failed";
   /** Number of pending approvals. */
@@ -1799,7 +1809,7 @@ export interface WorkflowState {
   request: string;
   instruction: string;
   plan_id: string | null;
-  /** model, cache, fallback, user or only_agent. */
+  /** model, cache, fallback, user, only_agent or one_agent. */
   planned_by: string | null;
   tasks: WorkflowTaskState[];
   /** Expected cost; null if a price is unknown. */
@@ -1961,7 +1971,7 @@ export interface Operations {
   };
   "GET /my/search": {
     path: undefined;
-    query: { q: string; limit?: number; offset?: number };
+    query: { q: string; limit?: number; offset?: number; session_id?: string | null };
     headers: undefined;
     body: undefined;
     response: PageFound;
