@@ -36,9 +36,13 @@ WITHOUT_OWNER = frozenset(
         "spaces/leases.py",
         "registry/rows.py",
         "model_providers/rows.py",
+        "db/node_tables.py",
         "db/server_tables.py",
     }
 )
+
+
+TABLE_MODULES = ("artel.db.tables", "artel.db.attachment_tables", "artel.db.node_tables")
 
 
 def complaints(path: Path) -> list[str]:
@@ -48,7 +52,7 @@ def complaints(path: Path) -> list[str]:
         return []
     found = []
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    tables = _imported_from("artel.db.tables", tree) | _imported_from("artel.db.attachment_tables", tree)
+    tables = set().union(*(_imported_from(module, tree) for module in TABLE_MODULES))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sqlalchemy":
             built = sorted(STATEMENTS & {alias.name for alias in node.names})

@@ -16,7 +16,8 @@ from artel.bus.rabbit import RabbitBus
 from artel.contract.envelope import Control, Error, Event, Result
 from artel.contract.passport import NodeState
 from artel.contract.spaces import Alert
-from artel.db.tables import node_commands, nodes, turns
+from artel.db.node_tables import node_commands, nodes
+from artel.db.tables import turns
 from artel.errors import Kind
 from artel.ids import uuid7
 from artel.registry import rows

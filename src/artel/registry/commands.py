@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row
 
-from artel.db.tables import node_commands
+from artel.db.node_tables import node_commands
 from artel.db.tenant import TenantRepository
 from artel.remote_calls import database_time
 

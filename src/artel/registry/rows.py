@@ -16,7 +16,8 @@ from artel.contract.node_messages import MAX_GIVEN_UP, Progress
 from artel.contract.passport import FORGOTTEN_SECONDS, NOT_READY_SECONDS, OFFLINE_SECONDS, Passport, Status
 from artel.db.columns import Moment
 from artel.db.dialect import insert_into
-from artel.db.tables import alerts, node_commands, nodes, turns
+from artel.db.node_tables import node_commands, nodes
+from artel.db.tables import alerts, turns
 from artel.logs import get_logger
 from artel.registry.commands import GIVEN_UP, OPEN, Problem
 from artel.registry.node import RegisteredNode
