@@ -103,7 +103,7 @@ class Container:
         secret = server_secret(settings)
         self.passwords, self.tokens = Passwords(), make_tokens(settings, secret)
         self.login = Login(database, self.passwords, self.tokens, settings.registration_open)
-        self.registry = CollectorRegistry()
+        self.registry, self.turn_waiters = CollectorRegistry(), TurnWaiters()
         self.brain = make_brain(settings)
         self.model_providers = ModelProviders(settings, database, self.brain, self.login, secret)
         self.model_catalogue = ModelCatalogue(self.brain, self.model_providers.fetch)
@@ -113,7 +113,6 @@ class Container:
         # Without RabbitMQ other processes get no signals and poll the database.
         has_others = not settings.is_embedded and settings.bus_url is not None
         self.signals = Signals(self.hub, self.project_hub, bus if has_others else None)
-        self.turn_waiters = TurnWaiters()
         project_events, process_id = ProjectEventWriter(database), uuid7()
         self.connector_connections = ConnectorConnections(
             database, process_id, project_events.add, settings.max_connectors_per_user
@@ -124,9 +123,8 @@ class Container:
         self.workspaces = task_workspaces(settings)
         self.storage = StorageQuota(database, self.workspaces, settings.user_storage_bytes)
         web = WebTools(settings.web_rules, settings.searxng_url)
-        closed = self.brain, self.hub, self.project_hub, project_events, self.relay, web
-        for close in (cache.close, *(service.close for service in closed)):
-            opened.push_async_callback(close)
+        for service in (cache, self.brain, self.hub, self.project_hub, project_events, self.relay, web):
+            opened.push_async_callback(service.close)
         figures = ChatFigures(self.registry)
         self.nodes = make_registry(settings, database, bus, figures)
         self.node_client = NodeClient(bus, database, self.nodes, fails_over=settings.node_failover)

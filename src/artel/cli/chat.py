@@ -3,11 +3,15 @@
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from artel.cli.command_line import AsJson, ExitCode, NoFolder, Project, Server, connect
+
+if TYPE_CHECKING:
+    from artel.client.api_client import ApiClient
+    from artel.client.conversation import Conversation
 
 
 def chat(
@@ -60,15 +64,22 @@ def chat(
             from artel.cli.chat_turn import ask
 
             return ask(conversation, content.rstrip("\n"), agent, attach or (), as_json=as_json)
-        from artel.cli.chat_prompt import ChatPrompt
-        from artel.cli.connector_process import ChatFolder
-        from artel.client.credentials import config_folder
-
-        with ExitStack() as stack:
-            chat_folder = None
-            if not no_folder:
-                chat_folder = ChatFolder(client, conversation.project_id, folder)
-                stack.callback(chat_folder.stop)
-                chat_folder.start()
-            ChatPrompt(conversation, agent, config_folder() / "chat_history", chat_folder).run()
+        _converse(client, conversation, agent, folder, no_folder=no_folder)
     return ExitCode.OK
+
+
+def _converse(
+    client: "ApiClient", conversation: "Conversation", agent: str | None, folder: Path | None, *, no_folder: bool
+) -> None:
+    """Run a conversation in the terminal, with a connector for the folder if none is connected."""
+    from artel.cli.chat_prompt import ChatPrompt
+    from artel.cli.connector_process import ChatFolder
+    from artel.client.credentials import config_folder
+
+    with ExitStack() as stack:
+        chat_folder = None
+        if not no_folder:
+            chat_folder = ChatFolder(client, conversation.project_id, folder)
+            stack.callback(chat_folder.stop)
+            chat_folder.start()
+        ChatPrompt(conversation, agent, config_folder() / "chat_history", chat_folder).run()

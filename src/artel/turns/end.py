@@ -101,8 +101,7 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
         happened.append(agent.change)
     log = SessionLog(tx, turn.session_id, len(happened) + (2 if is_direct else 1), outcome.effect)
     _announce_in_lists(tx, turn, outcome, log)
-    error = outcome.content if outcome.failed else None
-    values: dict[str, Any] = {"error_code": outcome.error_code, "error": error}
+    values: dict[str, Any] = {"error_code": outcome.error_code, "error": outcome.content if outcome.failed else None}
     values["usage"] = outcome.usage and outcome.usage.model_dump()
     values["context"] = None if outcome.context is None else [item.model_dump() for item in outcome.context]
     if not TurnRepository(tx).finish(turn.session_id, turn.id, outcome.status, now, **values):
