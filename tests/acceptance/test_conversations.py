@@ -268,7 +268,10 @@ def test_queued_message_is_changed_until_it_begins(
     first = person.submit(session, f"{mark} first")
     eventually(lambda: hold.arrived)
     second, third = person.submit(session, f"{mark} second"), person.submit(session, f"{mark} third", None)
+    recalled = person.submit(session, f"{mark} recalled")
     url = f"/my/chat/{session}/turns"
+    assert person.http.post(f"{url}/{recalled}/cancel").status_code == 200
+    assert_problem(person.http.patch(f"{url}/{recalled}", json={"content": "No"}), 409, "turn_started")
 
     turns = person.get(url)
     changed = [

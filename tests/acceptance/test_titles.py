@@ -4,7 +4,7 @@ import pytest
 
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
-from tests.model_server import ByMark, Fail, ModelRequest, ModelServer, Say
+from tests.model_server import ByMark, Fail, Hold, ModelRequest, ModelServer, Say
 from tests.people import Person
 from tests.running import Server
 
@@ -69,6 +69,26 @@ def test_title_of_the_user_stays_and_a_failure_keeps_the_words(
     titles = [person.get(f"/my/chat/sessions/{session}")["title"] for session in (named, unnamed)]
     assert titles == ["Mine", f"{mark} two"]
     assert not _asked(model, f"{mark} three")
+
+
+@pytest.mark.req("CHT-12.3")
+def test_title_that_the_user_gives_meanwhile_stays(
+    person: Person, script: ByMark, model: ModelServer, mark: str
+) -> None:
+    script[f"{mark} one"] = [Say("Yes."), hold := Hold("A title")]
+    script[f"{mark} two"] = script[f"{mark} three"] = [Say("Yes."), Say("Another title")]
+    asked, queued, last = person.session(), person.session(), person.session()
+    person.say(asked, f"{mark} one")
+    eventually(lambda: hold.arrived)
+    person.say(queued, f"{mark} two")
+    for session in (asked, queued):
+        assert person.http.patch(f"/my/chat/sessions/{session}", json={"title": "Mine"}).status_code == 200
+    hold.release()
+    person.say(last, f"{mark} three")
+    eventually(lambda: person.get(f"/my/chat/sessions/{last}")["title"] == "Another title")  # titles are made in turn
+
+    assert [person.get(f"/my/chat/sessions/{session}")["title"] for session in (asked, queued)] == ["Mine", "Mine"]
+    assert not _asked(model, f"{mark} two")
 
 
 @pytest.mark.req("CHT-12.3")

@@ -11,6 +11,7 @@ from artel.db.tenant import Tenant
 from artel.errors import SessionNotFound
 from artel.events import hub as hub_module
 from artel.events.hub import AnswerKey, Delta, EventHub, Item, Readers, ReaderTooSlow, Snapshot
+from artel.events.project_log import ProjectEventWriter, read_project_events
 from artel.events.session_log import read_events
 from tests.actors.chat_user import ChatUser
 
@@ -269,3 +270,16 @@ async def test_snapshot_of_another_user_is_ignored(chat: ChatUser, hub: EventHub
         assert isinstance(item, Snapshot)
         assert item.text == "true"
         hub.end(session, "m")
+
+
+@pytest.mark.req("CHT-12.2")
+async def test_changes_of_a_session_within_a_moment_are_announced_once(chat: ChatUser) -> None:
+    writer = ProjectEventWriter(chat.database)
+    for session_id in ("one", "two", "one", "one"):
+        writer.session_changed(chat.user, chat.project_id, session_id)
+    await writer.close()
+    writer.session_changed(chat.user, chat.project_id, "one")
+    await writer.close()
+
+    events = await chat.database.read(read_project_events, chat.user, str(chat.project_id), 0, 100)
+    assert [event.data["session_id"] for event in events if event.type == "session_changed"] == ["one", "two", "one"]
