@@ -98,6 +98,16 @@ export function viewOf(approval: Pick<ApprovalState, "id" | "kind" | "arguments"
   return typeof workflow === "string" ? { kind: "plan", id: workflow } : { kind: "question", id: approval.id };
 }
 
+/** Return the questions about files that an agent asks in the same turn as this one, if they can be answered together. */
+export function together(approvals: readonly ApprovalState[], one: ApprovalState): readonly ApprovalState[] {
+  const isFile = (approval: ApprovalState) => {
+    const { verb, isInTerminal } = subjectOf(approval);
+    return ["write", "edit"].includes(verb) && !isInTerminal;
+  };
+  if (!isFile(one)) return [];
+  return approvals.filter((other) => other.turn_id === one.turn_id && other.agent_id === one.agent_id && isFile(other));
+}
+
 // --- The user's decision ---
 
 export type Holds = NonNullable<ApprovalChanges["holds"]>;
@@ -112,9 +122,10 @@ export async function refuse(id: string, feedback: string): Promise<void> {
   refreshInbox();
 }
 
-/** Agree to a plan, with changes and a note for all its tasks. */
-export async function approvePlan(id: string, tasks: NonNullable<ApprovalChanges["tasks"]>, instruction: string): Promise<void> {
-  await call("POST /my/approvals/{approval_id}/confirm", { path: { approval_id: id }, body: { decision: "approve", instruction, changes: { tasks } } });
+/** Agree to a plan, with changes and a note for all its tasks; `limit` is a lower price at which it stops and asks. */
+export async function approvePlan(id: string, tasks: NonNullable<ApprovalChanges["tasks"]>, instruction: string, limit: number | null = null): Promise<void> {
+  const changes = { tasks, ...(limit === null ? {} : { limit_usd: limit }) };
+  await call("POST /my/approvals/{approval_id}/confirm", { path: { approval_id: id }, body: { decision: "approve", instruction, changes } });
   refreshInbox();
 }
 

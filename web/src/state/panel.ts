@@ -5,6 +5,10 @@ import { createCell } from "./store";
 export type PanelView =
   /** A question about a tool call, before or after its decision: `id` is of the approval. */
   | { kind: "question"; id: string }
+  /** All questions about files of the same agent and turn: `id` is "TURN AGENT". */
+  | { kind: "questions"; id: string }
+  /** What putting back a file would change: `id` is the turn. */
+  | { kind: "compare"; id: string; path: string }
   /** `id` is of the workflow. */
   | { kind: "plan"; id: string }
   /** All changed files of the conversation. */
@@ -16,13 +20,15 @@ interface Panel {
   view: PanelView | null;
   /** The user closed it: it opens only when asked to. */
   isClosedByHand: boolean;
+  /** It covers the conversation. */
+  isFull: boolean;
 }
 
-export const panel = createCell<Panel>({ view: null, isClosedByHand: false });
+export const panel = createCell<Panel>({ view: null, isClosedByHand: false, isFull: false });
 
 /** Show something because the user wants to see it. */
 export function openPanel(view: PanelView): void {
-  panel.set({ view, isClosedByHand: false });
+  panel.set(({ isFull }) => ({ view, isClosedByHand: false, isFull }));
 }
 
 /** Show something because it has come up. */
@@ -31,12 +37,16 @@ export function offerPanel(view: PanelView): void {
 }
 
 export function closePanel(): void {
-  panel.set({ view: null, isClosedByHand: true });
+  panel.set({ view: null, isClosedByHand: true, isFull: false });
+}
+
+export function toggleFullPanel(): void {
+  panel.set((before) => ({ ...before, isFull: !before.isFull }));
 }
 
 /** Another conversation is opened: what the panel shows belongs to the one before. */
 export function resetPanel(): void {
-  panel.set((before) => (before.view === null ? before : { ...before, view: null }));
+  panel.set((before) => (before.view === null ? before : { ...before, view: null, isFull: false }));
 }
 
 export function isShown(view: PanelView | null, wanted: PanelView): boolean {

@@ -73,4 +73,13 @@ export const decisions = {
   tooLong: "Too long to show here: {size}, {added} lines added, {removed} removed.",
   addedRemoved: "{added} lines added, {removed} removed",
   noDiff: "No diff was stored for this change.",
+  panelCompare: "Changed since",
+  compareText: "{path} was changed since. Putting it back would change this:",
+  compareSame: "{path} is as it was already.",
+  putBackAnyway: "Put back anyway",
+  panelAll: { one: "{count} file", other: "{count} files" },
+  showAll: { one: "Show {count} file", other: "Show all {count} files" },
+  allowAll: { one: "Allow {count} file", other: "Allow all {count} files" },
+  allowAllHint: "Look at every file first.",
+  allowedAll: { one: "You allowed {count} file.", other: "You allowed {count} files." },
 } as const satisfies Area;

@@ -44,6 +44,7 @@ export const plans = {
   priceWhy: "The higher figure allows for long answers and repeated use of tools.",
   duration: "about {time}",
   stopsAt: "Stops and asks at {most}.",
+  limitTo: "Limit to {most}",
   monthLeft: "{left} of this month's budget are left: the plan may end partly done.",
   spent: "So far {spent} of at most {agreed}",
   spentOnly: "So far {spent}",

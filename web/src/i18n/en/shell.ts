@@ -29,6 +29,8 @@ export const shell = {
   showList: "Show conversations",
   hideList: "Hide conversations",
   closePanel: "Close the panel",
+  fullPanel: "Full screen",
+  smallPanel: "Beside the conversation",
   resizePanel: "Width of the panel",
   panel: "Details",
   offline: "No connection to the server, trying again…",

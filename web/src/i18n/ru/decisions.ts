@@ -81,4 +81,13 @@ export const decisions: Translated<typeof english> = {
   tooLong: "Слишком длинно, чтобы показать здесь: {size}, добавлено строк: {added}, удалено: {removed}.",
   addedRemoved: "добавлено строк: {added}, удалено: {removed}",
   noDiff: "Для этого изменения нет сохранённого сравнения.",
+  panelCompare: "Изменён с тех пор",
+  compareText: "{path} с тех пор изменён. Если вернуть его, изменится вот что:",
+  compareSame: "{path} уже такой, каким был.",
+  putBackAnyway: "Всё равно вернуть",
+  panelAll: { one: "{count} файл", few: "{count} файла", many: "{count} файлов", other: "{count} файла" },
+  showAll: { one: "Показать {count} файл", few: "Показать все {count} файла", many: "Показать все {count} файлов", other: "Показать все {count} файла" },
+  allowAll: { one: "Разрешить {count} файл", few: "Разрешить все {count} файла", many: "Разрешить все {count} файлов", other: "Разрешить все {count} файла" },
+  allowAllHint: "Сначала посмотрите каждый файл.",
+  allowedAll: { one: "Вы разрешили {count} файл.", few: "Вы разрешили {count} файла.", many: "Вы разрешили {count} файлов.", other: "Вы разрешили {count} файла." },
 };

@@ -45,6 +45,7 @@ export const plans: Translated<typeof english> = {
   priceWhy: "Верхняя цифра учитывает длинные ответы и повторные вызовы инструментов.",
   duration: "около {time}",
   stopsAt: "На {most} остановится и спросит.",
+  limitTo: "Не больше {most}",
   monthLeft: "В бюджете этого месяца осталось {left}: план может выполниться лишь частично.",
   spent: "Пока {spent} из не более {agreed}",
   spentOnly: "Пока {spent}",

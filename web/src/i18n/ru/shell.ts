@@ -30,6 +30,8 @@ export const shell: Translated<typeof english> = {
   showList: "Показать разговоры",
   hideList: "Скрыть разговоры",
   closePanel: "Закрыть панель",
+  fullPanel: "Во весь экран",
+  smallPanel: "Рядом с разговором",
   resizePanel: "Ширина панели",
   panel: "Подробности",
   offline: "Нет связи с сервером, пробуем снова…",

@@ -71,4 +71,13 @@ export const decisions: Translated<typeof english> = {
   tooLong: "太长，无法在这里显示：{size}，新增 {added} 行，删除 {removed} 行。",
   addedRemoved: "新增 {added} 行，删除 {removed} 行",
   noDiff: "这次改动没有保存差异。",
+  panelCompare: "之后有改动",
+  compareText: "{path} 之后有改动。还原它会改变以下内容：",
+  compareSame: "{path} 已经和原来一样。",
+  putBackAnyway: "仍然还原",
+  panelAll: { other: "{count} 个文件" },
+  showAll: { other: "显示全部 {count} 个文件" },
+  allowAll: { other: "允许全部 {count} 个文件" },
+  allowAllHint: "请先查看每个文件。",
+  allowedAll: { other: "您允许了 {count} 个文件。" },
 };

@@ -45,6 +45,7 @@ export const plans: Translated<typeof english> = {
   priceWhy: "较高的数字考虑了较长的回答和多次使用工具。",
   duration: "约 {time}",
   stopsAt: "达到 {most} 时会停下来询问。",
+  limitTo: "限制为 {most}",
   monthLeft: "本月预算还剩 {left}：计划可能只能部分完成。",
   spent: "已花费 {spent}，上限 {agreed}",
   spentOnly: "已花费 {spent}",

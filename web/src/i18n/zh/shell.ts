@@ -30,6 +30,8 @@ export const shell: Translated<typeof english> = {
   showList: "显示对话列表",
   hideList: "隐藏对话列表",
   closePanel: "关闭面板",
+  fullPanel: "全屏",
+  smallPanel: "在对话旁边",
   resizePanel: "面板宽度",
   panel: "详情",
   offline: "与服务器断开，正在重试…",

@@ -6,6 +6,7 @@ import { navigate } from "@/ui/router";
 import { paths } from "@/ui/routes";
 import type { OpenProject } from "@/state/project";
 import type { Conversation } from "@/state/session/conversation";
+import { isAgentChange } from "@/state/session/swaps";
 import { toast } from "@/state/toasts";
 
 export interface Command {
@@ -50,7 +51,7 @@ export function commandsOf(t: T, project: OpenProject, conversation: Conversatio
       hint: t("chat.commandUndo"),
       takesText: false,
       run: async () => {
-        const isChange = Object.values(conversation.store.get().items).filter((item) => item.kind === "file_change" && item.file_change.action !== "undo" && !item.file_change.undone);
+        const isChange = Object.values(conversation.store.get().items).filter((item) => isAgentChange(item) && !item.file_change.undone);
         const turn = isChange.toSorted((one, other) => Date.parse(one.at) - Date.parse(other.at)).at(-1)?.turn_id;
         if (turn) await conversation.undo(turn, null);
         else toast(t("chat.nothingToUndo"));

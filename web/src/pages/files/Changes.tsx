@@ -1,13 +1,16 @@
 import { FilePen } from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
+import { Problem } from "@/api/problem";
 import type { ChangedFile, TurnChanges } from "@/api/types";
 import { t as text, tOr } from "@/i18n";
 import { problemText } from "@/i18n/problemText";
 import { toast } from "@/state/toasts";
+import { type Undoing, redoChanges, undoChanges } from "@/state/undo";
 import { visible } from "@/state/visible";
 import { agentLabel } from "@/ui/agents";
 import { Button, Dialog, EmptyState, LoadFailed, Moment, Prose, Skeleton, classes } from "@/ui/components";
+import { CompareActions, CompareContent, useComparison } from "@/ui/decisions/CompareUndo";
 import { Question } from "@/ui/decisions/Question";
 import { Size } from "@/ui/decisions/Warnings";
 import { useAction, useResource, useT } from "@/ui/hooks";
@@ -52,11 +55,27 @@ interface TurnProps {
 
 function TurnCard({ projectId, turn, onUndone, onDiff }: TurnProps) {
   const t = useT();
-  const { run, isBusy, problem } = useAction(async (path: string | null) => {
-    const { files } = await call("POST /my/projects/{project_id}/undo", { path: { project_id: projectId }, body: { turn_id: turn.turn_id, path } });
-    tell(files);
+  const [compared, setCompared] = useState<string | null>(null);
+  const of = (path: string | null): Undoing => ({ projectId, turnId: turn.turn_id, path });
+  const [conflicts, setConflicts] = useState<readonly string[]>([]);
+  const undo = useAction(async (path: string | null) => {
+    try {
+      const files = await undoChanges(of(path));
+      setConflicts(files.filter(({ outcome }) => outcome === "changed_since").map((file) => file.path));
+      tell(files);
+    } catch (failure) {
+      if (path !== null && failure instanceof Problem && failure.code === "undo_refused") setConflicts([path]);
+      throw failure;
+    }
     onUndone();
   });
+  const redo = useAction(async (path: string) => {
+    const files = await redoChanges(of(path));
+    toast(t("files.redone", { count: files.length }));
+    onUndone();
+  });
+  const isBusy = undo.isBusy || redo.isBusy;
+  const problem = undo.problem ?? redo.problem;
   const title = turn.session_title === null ? t("files.deletedConversation") : visible(turn.session_title);
   const left = turn.files.filter(({ undone }) => !undone);
   return (
@@ -69,16 +88,27 @@ function TurnCard({ projectId, turn, onUndone, onDiff }: TurnProps) {
           {visible(agentLabel(turn.agent))} · <Moment at={turn.at} />
         </span>
         {left.length > 1 && (
-          <Button size="small" isBusy={isBusy} onClick={() => void run(null)}>
+          <Button size="small" isBusy={isBusy} onClick={() => void undo.run(null)}>
             {t("files.undoAll")}
           </Button>
         )}
       </div>
       <ul role="list">
         {turn.files.map((file) => (
-          <FileRow key={file.path} file={file} isBusy={isBusy} undo={() => void run(file.path)} onDiff={onDiff} />
+          <FileRow key={file.path} file={file} isBusy={isBusy} undo={() => void undo.run(file.path)} redo={() => void redo.run(file.path)} compare={conflicts.includes(file.path) ? () => setCompared(file.path) : null} onDiff={onDiff} />
         ))}
       </ul>
+      {compared !== null && (
+        <CompareDialog
+          undoing={of(compared)}
+          onDone={() => {
+            setCompared(null);
+            toast(t("files.restored", { count: 1 }));
+            onUndone();
+          }}
+          onClose={() => setCompared(null)}
+        />
+      )}
       <p role="alert" className={styles.error}>
         {problem && <Prose text={problemText(problem)} />}
       </p>
@@ -86,7 +116,17 @@ function TurnCard({ projectId, turn, onUndone, onDiff }: TurnProps) {
   );
 }
 
-function FileRow({ file, isBusy, undo, onDiff }: { file: ChangedFile; isBusy: boolean; undo: () => void; onDiff: TurnProps["onDiff"] }) {
+interface RowProps {
+  file: ChangedFile;
+  isBusy: boolean;
+  undo: () => void;
+  redo: () => void;
+  /** null: it was not changed since, as far as is known. */
+  compare: (() => void) | null;
+  onDiff: TurnProps["onDiff"];
+}
+
+function FileRow({ file, isBusy, undo, redo, compare, onDiff }: RowProps) {
   const t = useT();
   const { path, action, added, removed, undone, approval_id: approval } = file;
   const name = visible(path);
@@ -100,11 +140,14 @@ function FileRow({ file, isBusy, undo, onDiff }: { file: ChangedFile; isBusy: bo
           {t("files.diff")}
         </Button>
       )}
-      {!undone && (
-        <Button size="small" isDisabled={isBusy} aria-label={`${t("files.undo")} ${name}`} onClick={undo}>
-          {t("files.undo")}
+      {!undone && compare && (
+        <Button size="small" aria-label={`${t("files.compare")} ${name}`} onClick={compare}>
+          {t("files.compare")}
         </Button>
       )}
+      <Button size="small" isDisabled={isBusy} aria-label={`${undone ? t("files.redo") : t("files.undo")} ${name}`} onClick={undone ? redo : undo}>
+        {undone ? t("files.redo") : t("files.undo")}
+      </Button>
     </li>
   );
 }
@@ -116,6 +159,18 @@ function tell(files: readonly { path: string; outcome: string }[]): void {
   const kept = files.filter((file) => !isBack(file));
   if (back.length) toast(text("files.restored", { count: back.length }));
   if (kept.length) toast(text("files.notRestored", { paths: visible(kept.map(({ path }) => path).join(", ")) }), { kind: "error" });
+}
+
+/** What putting a file back would change now; also if it was changed since. */
+function CompareDialog({ undoing, onDone, onClose }: { undoing: Undoing; onDone: () => void; onClose: () => void }) {
+  const t = useT();
+  const compared = useComparison(undoing, (ifMatch) => undoChanges(undoing, ifMatch), onDone);
+  return (
+    <Dialog title={t("decisions.panelCompare")} isWide onClose={onClose}>
+      <CompareContent compared={compared} />
+      <CompareActions compared={compared} />
+    </Dialog>
+  );
 }
 
 function DiffDialog({ id, path, onClose }: { id: string; path: string; onClose: () => void }) {

@@ -5,6 +5,7 @@ import { Problem } from "@/api/problem";
 import { type LineState, follow } from "@/api/stream";
 import type { Attachment, MessageAccepted, PageTimelineItem, SessionChanges, SessionEvent, SessionStreamItem, TurnState, UndoneFile, WorkflowState } from "@/api/types";
 import { type Cell, type Store, createCell, createStore } from "../store";
+import { redoChanges, undoChanges } from "../undo";
 import { isPlanOver } from "./plans";
 import { reduceSession } from "./reducer";
 import { refetchAfter } from "./refetch";
@@ -12,7 +13,6 @@ import { type SessionAction, type SessionState, emptySession } from "./types";
 
 const PAGE = 50;
 const MAX_OPEN_TURNS = 50;
-const UNDO_DEADLINE_MS = 120_000;
 const ASYNC = { Prefer: "respond-async" };
 
 export interface Progress {
@@ -110,12 +110,25 @@ export class Conversation {
   }
 
   /** Put back what a turn has changed, or one file of it; return what became of each file. */
-  async undo(turnId: string, path: string | null): Promise<readonly UndoneFile[]> {
-    const project = this.store.get().session?.project_id ?? 0;
-    const body = { turn_id: turnId, ...(path === null ? {} : { path }) };
-    const { files } = await call("POST /my/projects/{project_id}/undo", { path: { project_id: project }, body }, { deadlineMs: UNDO_DEADLINE_MS });
-    this.refresh();
-    return files;
+  async undo(turnId: string, path: string | null, ifMatch?: string): Promise<readonly UndoneFile[]> {
+    try {
+      return await undoChanges({ projectId: this.projectId, turnId, path }, ifMatch);
+    } finally {
+      this.refresh(); // also if files were changed since: the timeline tells
+    }
+  }
+
+  /** Change again what was put back. */
+  async redo(turnId: string, path: string | null): Promise<readonly UndoneFile[]> {
+    try {
+      return await redoChanges({ projectId: this.projectId, turnId, path });
+    } finally {
+      this.refresh();
+    }
+  }
+
+  get projectId(): number {
+    return this.store.get().session?.project_id ?? 0;
   }
 
   /** Change title, pin, archive or recipient of the conversation. */

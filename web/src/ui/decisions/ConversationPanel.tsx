@@ -1,15 +1,18 @@
 import { type ReactNode, Suspense, lazy, useEffect, useMemo, useState } from "react";
 import { call } from "@/api/client";
 import type { ApprovalState } from "@/api/types";
-import { subjectOf } from "@/state/decisions";
-import { type PanelView, closePanel, openPanel, panel, resetPanel } from "@/state/panel";
+import { subjectOf, together } from "@/state/decisions";
+import { type PanelView, closePanel, openPanel, panel, resetPanel, toggleFullPanel } from "@/state/panel";
 import type { Conversation } from "@/state/session/conversation";
+import { isAgentChange } from "@/state/session/swaps";
 import type { EntryOf, SessionState } from "@/state/session/types";
 import { memoize } from "@/state/store";
 import { EmptyState, LoadFailed, Skeleton, Tabs, classes } from "@/ui/components";
 import { useCell, useMedia, useResource, useSelected, useT } from "@/ui/hooks";
 import { SidePanel } from "@/ui/shell";
 import { Answers, DecisionExtras, TerminalHint, useDecision } from "./Actions";
+import { AllQuestions, AllowAll, useSeen } from "./AllQuestions";
+import { CompareActions, CompareContent, useComparison } from "./CompareUndo";
 import { Question } from "./Question";
 import { Visible } from "./Visible";
 import { Size } from "./Warnings";
@@ -37,6 +40,8 @@ export function ConversationPanel({ conversation, details }: PanelProps) {
     );
   }
   if (view.kind === "question") return <QuestionPanel key={view.id} id={view.id} conversation={conversation} />;
+  if (view.kind === "questions") return <AllPanel key={view.id} view={view} conversation={conversation} />;
+  if (view.kind === "compare") return <ComparePanel key={`${view.id} ${view.path}`} view={view} conversation={conversation} />;
   return (
     <PlainPanel view={view} conversation={conversation}>
       {view.kind === "files" ? <ChangedFiles conversation={conversation} /> : details?.(view.id)}
@@ -46,9 +51,17 @@ export function ConversationPanel({ conversation, details }: PanelProps) {
 
 function PlainPanel({ view, conversation, footer, children }: { view: PanelView; conversation: Conversation; footer?: ReactNode; children: ReactNode }) {
   const t = useT();
-  const titles = { plan: t("decisions.tabPlan"), question: t("decisions.panelQuestion"), files: t("decisions.tabFiles"), details: t("decisions.tabDetails") };
+  const { isFull } = useCell(panel);
+  const titles = {
+    plan: t("decisions.tabPlan"),
+    question: t("decisions.panelQuestion"),
+    questions: t("decisions.panelQuestion"),
+    compare: t("decisions.panelCompare"),
+    files: t("decisions.tabFiles"),
+    details: t("decisions.tabDetails"),
+  };
   return (
-    <SidePanel title={titles[view.kind]} onClose={closePanel} footer={footer}>
+    <SidePanel title={titles[view.kind]} onClose={closePanel} isFull={isFull} toggleFull={toggleFullPanel} footer={footer}>
       <PanelTabs view={view} conversation={conversation}>
         {children}
       </PanelTabs>
@@ -62,7 +75,7 @@ function PanelTabs({ view, conversation, children }: { view: PanelView; conversa
   const select = useMemo(() => memoize(newestPlan), []);
   const plan = useSelected(conversation.store, (state) => select(state.items));
   const changes = useChanges(conversation);
-  if (plan === null || (!changes.length && view.kind !== "question") || view.kind === "details") return children;
+  if (plan === null || (!changes.length && !view.kind.startsWith("question")) || view.kind === "details") return children;
   const selected = view.kind === "plan" ? "plan" : "files";
   return (
     <Tabs
@@ -89,15 +102,16 @@ function newestPlan(items: SessionState["items"]): string | null {
 function QuestionPanel({ id, conversation }: { id: string; conversation: Conversation }) {
   const t = useT();
   const pending = useSelected(conversation.store, (state) => state.approvals.find((approval) => approval.id === id) ?? null);
+  const { isFull } = useCell(panel);
   // One that is decided meanwhile is shown as it was: the panel leaves it soon.
   const [asked] = useState(pending);
   const { data, problem, reload } = useResource(pending || asked ? null : `approval ${id}`, (signal) =>
     call("GET /my/approvals/{approval_id}", { path: { approval_id: id } }, { signal }),
   );
   const approval = pending ?? data ?? asked;
-  const isWide = useMedia(WIDE);
+  const isCovering = !useMedia(WIDE) || isFull;
   return (
-    <PlainPanel view={{ kind: "question", id }} conversation={conversation} footer={!isWide && pending && <QuestionFooter approval={pending} />}>
+    <PlainPanel view={{ kind: "question", id }} conversation={conversation} footer={isCovering && pending && <QuestionFooter approval={pending} />}>
       {approval ? (
         <Question approval={approval} />
       ) : problem?.status === 404 ? (
@@ -107,6 +121,38 @@ function QuestionPanel({ id, conversation }: { id: string; conversation: Convers
       ) : (
         <Skeleton />
       )}
+    </PlainPanel>
+  );
+}
+
+/** Questions about several files, to be answered together. */
+function AllPanel({ view, conversation }: { view: Extract<PanelView, { kind: "questions" }>; conversation: Conversation }) {
+  const select = useMemo(() => memoize((approvals: readonly ApprovalState[]) => allOf(approvals, view.id)), [view.id]);
+  const approvals = useSelected(conversation.store, (state) => select(state.approvals));
+  const [seen, note] = useSeen();
+  useEffect(() => {
+    if (!approvals.length) panel.set((shown) => ({ ...shown, view: null }));
+  }, [approvals]);
+  return (
+    <PlainPanel view={view} conversation={conversation} footer={<AllowAll approvals={approvals} seen={seen} />}>
+      <AllQuestions approvals={approvals} onSeen={note} />
+    </PlainPanel>
+  );
+}
+
+/** Return those that are still open; `id` may have been decided before the others. */
+function allOf(approvals: readonly ApprovalState[], id: string): readonly ApprovalState[] {
+  const [turnId, agentId] = id.split(" ");
+  const one = approvals.find(({ turn_id, agent_id }) => turn_id === turnId && String(agent_id) === agentId);
+  return one ? together(approvals, one) : [];
+}
+
+function ComparePanel({ view, conversation }: { view: Extract<PanelView, { kind: "compare" }>; conversation: Conversation }) {
+  const { id: turnId, path } = view;
+  const compared = useComparison({ projectId: conversation.projectId, turnId, path }, (ifMatch) => conversation.undo(turnId, path, ifMatch), closePanel);
+  return (
+    <PlainPanel view={view} conversation={conversation} footer={<CompareActions compared={compared} />}>
+      <CompareContent compared={compared} />
     </PlainPanel>
   );
 }
@@ -132,8 +178,7 @@ function useChanges(conversation: Conversation): readonly EntryOf<"file_change">
 }
 
 function changesIn(items: SessionState["items"]): readonly EntryOf<"file_change">[] {
-  const changes = Object.values(items).filter((entry) => entry.kind === "file_change" && entry.file_change.action !== "undo");
-  return (changes as EntryOf<"file_change">[]).sort((one, other) => (one.at < other.at ? 1 : -1));
+  return Object.values(items).filter(isAgentChange).sort((one, other) => (one.at < other.at ? 1 : -1));
 }
 
 /** Files that were changed in the conversation, newest first; each opens its diff. */

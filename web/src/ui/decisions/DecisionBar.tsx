@@ -2,7 +2,7 @@ import { ChevronLeft, ChevronRight, CircleHelp } from "lucide-react";
 import { type RefObject, useEffect, useRef, useState } from "react";
 import type { ApprovalState } from "@/api/types";
 import { tOr } from "@/i18n";
-import { type Subject, isShort, subjectOf, viewOf } from "@/state/decisions";
+import { type Subject, isShort, subjectOf, together, viewOf } from "@/state/decisions";
 import { isShown, offerPanel, openPanel, panel } from "@/state/panel";
 import { openProject } from "@/state/project";
 import type { Conversation } from "@/state/session/conversation";
@@ -31,7 +31,8 @@ export function DecisionBar({ conversation }: { conversation: Conversation }) {
   useLeaveDecided(approvals);
   if (!approval) return <ExpiredBar conversation={conversation} />;
   const go = (step: number) => setChosen(approvals[(place + step + approvals.length) % approvals.length]?.id ?? null);
-  return <Bar key={approval.id} approval={approval} conversation={conversation} place={place} count={approvals.length} go={go} />;
+  const files = together(approvals, approval).length;
+  return <Bar key={approval.id} approval={approval} conversation={conversation} place={place} count={approvals.length} files={files} go={go} />;
 }
 
 /** The panel leaves a question that has been decided. */
@@ -50,10 +51,12 @@ interface BarProps {
   conversation: Conversation;
   place: number;
   count: number;
+  /** Questions about files that can be answered together with this one. */
+  files: number;
   go: (step: number) => void;
 }
 
-function Bar({ approval, conversation, place, count, go }: BarProps) {
+function Bar({ approval, conversation, place, count, files, go }: BarProps) {
   const t = useT();
   const bar = useRef<HTMLElement>(null);
   const more = useRef<HTMLButtonElement>(null);
@@ -96,6 +99,9 @@ function Bar({ approval, conversation, place, count, go }: BarProps) {
         )}
         {!isPlan && isInView && <Answers approval={approval} subject={subject} decide={decide} more={more} hasKeys />}
         {!isPlan && !isInView && <RefuseButton decide={decide} />}
+        {files > 1 && (
+          <Button onClick={() => openPanel({ kind: "questions", id: `${approval.turn_id} ${String(approval.agent_id)}` })}>{t("decisions.showAll", { count: files })}</Button>
+        )}
       </div>
       <DecisionExtras approval={approval} decide={decide} />
       <NotifyOffer />
@@ -103,7 +109,7 @@ function Bar({ approval, conversation, place, count, go }: BarProps) {
   );
 }
 
-function BarHead({ approval, subject, tasks, place, count, go }: Omit<BarProps, "conversation"> & { subject: Subject; tasks: number }) {
+function BarHead({ approval, subject, tasks, place, count, go }: Omit<BarProps, "conversation" | "files"> & { subject: Subject; tasks: number }) {
   const t = useT();
   const who = useAgentName(approval);
   return (

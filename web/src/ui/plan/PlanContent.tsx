@@ -12,7 +12,7 @@ import { PHONE, useCell, useMedia, useT } from "@/ui/hooks";
 import { PlanEditor } from "./PlanEditor";
 import { PlanGraph, PlanList } from "./PlanTasks";
 import { TaskDetail } from "./TaskDetail";
-import { amountOf, estimateText, priceOf, spentText, stopsAtText } from "./price";
+import { amountOf, estimateText, limitOffer, priceOf, spentText, stopsAtText } from "./price";
 import type { PlanEdit } from "./usePlanEdit";
 import styles from "./Plan.module.css";
 
@@ -93,8 +93,22 @@ function PlanFacts({ plan, approval, edit }: Pick<ContentProps, "plan" | "approv
           <strong>{edit.isPricing ? t("plans.pricing") : estimateText(price)}</strong>
         </p>
       </Tooltip>
-      <p className="muted small">{stopsAtText(price)}</p>
+      <p className="muted small">{stopsAtText(price, edit.limit)}</p>
+      {approval?.kind === "plan" && <LimitOffer offer={limitOffer(price)} edit={edit} />}
     </div>
+  );
+}
+
+/** The plan may cost much more than is likely: the user can agree to less, and is asked again there. */
+function LimitOffer({ offer, edit }: { offer: number | null; edit: PlanEdit }) {
+  const t = useT();
+  if (offer === null && edit.limit === null) return null;
+  const limit = edit.limit ?? offer;
+  return (
+    <label className={styles.limit}>
+      <input type="checkbox" checked={edit.limit !== null} onChange={(event) => edit.setLimit(event.target.checked ? limit : null)} />
+      {t("plans.limitTo", { most: formatMoney(limit) })}
+    </label>
   );
 }
 

@@ -37,7 +37,7 @@ function PlanQuestion({ approval, edit, onDone, hasDeadline = false, hasKeys = f
   const [isRejecting, setRejecting] = useState(false);
   const frame = useRef<HTMLDivElement>(null);
   const { run, isBusy, problem } = useAction(async () => {
-    await approvePlan(approval.id, edit.changes, note ?? "");
+    await approvePlan(approval.id, edit.changes, note ?? "", edit.limit);
     edit.end();
     onDone?.();
   });

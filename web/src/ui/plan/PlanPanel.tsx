@@ -1,12 +1,12 @@
 import { type ReactNode, useEffect, useMemo } from "react";
-import { closePanel } from "@/state/panel";
+import { closePanel, panel, toggleFullPanel } from "@/state/panel";
 import type { Conversation } from "@/state/session/conversation";
 import { taskDrafts } from "@/state/session/rows";
 import type { SessionState } from "@/state/session/types";
 import { memoize } from "@/state/store";
 import { Skeleton } from "@/ui/components";
 import { WIDE } from "@/ui/decisions/layout";
-import { useMedia, useProjectState, useSelected, useT } from "@/ui/hooks";
+import { useCell, useMedia, useProjectState, useSelected, useT } from "@/ui/hooks";
 import { SidePanel } from "@/ui/shell";
 import { PlanContent } from "./PlanContent";
 import { PlanFooter } from "./PlanFooter";
@@ -23,6 +23,7 @@ interface PlanPanelProps {
 export default function PlanPanel({ id, conversation, tabs }: PlanPanelProps) {
   const t = useT();
   const isWide = useMedia(WIDE);
+  const { isFull } = useCell(panel);
   const { project } = useProjectState();
   const plan = useSelected(conversation.store, (state) => state.plans[id] ?? null);
   const asked = useSelected(
@@ -46,9 +47,9 @@ export default function PlanPanel({ id, conversation, tabs }: PlanPanelProps) {
   const done = plan.tasks.filter(({ status }) => status === "completed").length;
   const title = plan.started_at === null ? t("plans.plan") : t("plans.planDone", { done, count: plan.tasks.length });
   const agents = project?.agents.map(({ name }) => name) ?? [];
-  const footer = <PlanFooter key={asked?.id} plan={plan} approval={asked} edit={edit} hasDeadline={!isWide} hasKeys onDone={() => conversation.loadPlan(id)} />;
+  const footer = <PlanFooter key={asked?.id} plan={plan} approval={asked} edit={edit} hasDeadline={!isWide || isFull} hasKeys onDone={() => conversation.loadPlan(id)} />;
   return (
-    <SidePanel title={title} onClose={closePanel} footer={hasActions(plan.status) && footer}>
+    <SidePanel title={title} onClose={closePanel} isFull={isFull} toggleFull={toggleFullPanel} footer={hasActions(plan.status) && footer}>
       {tabs(<PlanContent plan={plan} approval={asked} edit={edit} agents={agents} words={words} />)}
     </SidePanel>
   );

@@ -30,8 +30,21 @@ export function estimateText(price: Price): string {
   return [priceText(price), time].filter(Boolean).join(" · ");
 }
 
-export function stopsAtText({ estimated_cost_high: high }: Price): string {
-  return high ? t("plans.stopsAt", { most: atMost(high) }) : "";
+export function stopsAtText({ estimated_cost_high: high }: Price, limit: number | null): string {
+  const most = limit !== null && high !== null ? Math.min(limit, high) : high;
+  return most ? t("plans.stopsAt", { most: atMost(most) }) : "";
+}
+
+const FAR = 5; // times the expected price: then a lower limit is offered
+const ROUND = [1, 2, 5, 10] as const;
+
+/** Return a round limit with room above the expected price, if the plan may cost much more than that; else null. */
+export function limitOffer({ estimated_cost: about, estimated_cost_high: high }: Price): number | null {
+  if (about === null || high === null || about <= 0 || high <= FAR * about) return null;
+  const wanted = about * 1.5;
+  const unit = 10 ** Math.floor(Math.log10(wanted));
+  const limit = Number(((ROUND.find((step) => step * unit >= wanted) ?? 10) * unit).toPrecision(3));
+  return limit < high ? limit : null;
 }
 
 export function spentText({ cost, agreed_cost: agreed }: WorkflowState): string {

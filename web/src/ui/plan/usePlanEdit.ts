@@ -17,6 +17,9 @@ export interface PlanEdit {
   mistake: string | null;
   price: PlanPrice | null;
   isPricing: boolean;
+  /** A lower price at which the plan stops and asks, chosen by the user. */
+  limit: number | null;
+  setLimit: (limit: number | null) => void;
   begin: () => void;
   end: () => void;
   change: (tasks: EditedTask[]) => void;
@@ -26,6 +29,7 @@ export interface PlanEdit {
 export function usePlanEdit(plan: WorkflowState | null, approval: ApprovalState | null): PlanEdit {
   const [tasks, setTasks] = useState<EditedTask[] | null>(null);
   const [priced, setPriced] = useState<{ key: string; price: PlanPrice | null; problem: string | null } | null>(null);
+  const [limit, setLimit] = useState<number | null>(null);
   const changes = tasks && plan ? changesOf(plan.tasks, tasks) : [];
   const mistake = tasks ? mistakeOf(tasks) : null;
   const id = approval?.kind === "plan" ? approval.id : null;
@@ -57,6 +61,8 @@ export function usePlanEdit(plan: WorkflowState | null, approval: ApprovalState 
     mistake: mistake === null ? (isCurrent ? priced.problem : null) : tOr(`plans.mistake_${mistake}`, mistake),
     price: key === null ? null : (priced?.price ?? null),
     isPricing: key !== null && !isCurrent,
+    limit,
+    setLimit,
     begin: () => setTasks(beginEdit(plan?.tasks ?? [])),
     end: () => setTasks(null),
     change: setTasks,

@@ -1,4 +1,4 @@
-import { Inbox, Menu as MenuIcon, PanelLeft, X } from "lucide-react";
+import { Inbox, Maximize2, Menu as MenuIcon, Minimize2, PanelLeft, X } from "lucide-react";
 import { type KeyboardEvent, type PointerEvent, type ReactNode, useEffect } from "react";
 import { inbox } from "@/state/inbox";
 import { preferences, setPreference } from "@/state/preferences";
@@ -76,8 +76,19 @@ export function PageFrame({ title, heading, actions, panel, isFixed = false, has
 
 const [MIN_WIDTH, MAX_WIDTH, STEP] = [280, 900, 32];
 
+interface SidePanelProps {
+  title: ReactNode;
+  onClose: () => void;
+  footer?: ReactNode;
+  /** It covers the page. */
+  isFull?: boolean;
+  /** Without it there is no button for that. */
+  toggleFull?: () => void;
+  children: ReactNode;
+}
+
 /** The panel at the end of a page; its width is remembered, and its footer never scrolls away. Below 1024 px it covers the page. */
-export function SidePanel({ title, onClose, footer, children }: { title: ReactNode; onClose: () => void; footer?: ReactNode; children: ReactNode }) {
+export function SidePanel({ title, onClose, footer, isFull = false, toggleFull, children }: SidePanelProps) {
   const t = useT();
   const { panelWidth } = useCell(preferences);
   useHotkey("mod+.", onClose);
@@ -90,7 +101,7 @@ export function SidePanel({ title, onClose, footer, children }: { title: ReactNo
     if (event.key === "ArrowRight") setWidth(panelWidth - STEP);
   };
   return (
-    <aside className={styles.panel} style={{ width: panelWidth }} aria-label={t("shell.panel")}>
+    <aside className={classes(styles.panel, isFull && styles.full)} style={{ width: panelWidth }} aria-label={t("shell.panel")}>
       <div
         className={styles.handle}
         role="separator"
@@ -106,6 +117,11 @@ export function SidePanel({ title, onClose, footer, children }: { title: ReactNo
       />
       <div className={styles.panelHead}>
         <h2 className="ellipsis">{title}</h2>
+        {toggleFull && (
+          <IconButton label={isFull ? t("shell.smallPanel") : t("shell.fullPanel")} className={styles.fullButton} onClick={toggleFull}>
+            {isFull ? <Minimize2 aria-hidden="true" size={16} /> : <Maximize2 aria-hidden="true" size={16} />}
+          </IconButton>
+        )}
         <IconButton label={t("shell.closePanel")} onClick={onClose}>
           <X aria-hidden="true" size={18} />
         </IconButton>

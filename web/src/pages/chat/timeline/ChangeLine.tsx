@@ -1,14 +1,16 @@
-import { FilePen, FileX, Undo2 } from "lucide-react";
-import { memo } from "react";
+import { FilePen, FileX, Redo2, Undo2 } from "lucide-react";
+import { memo, useMemo } from "react";
 import { t as translate, tOr } from "@/i18n";
 import { formatNumber } from "@/i18n/format";
 import { openPanel } from "@/state/panel";
-import type { EntryOf } from "@/state/session/types";
+import { isSwap, swapState } from "@/state/session/swaps";
+import type { EntryOf, SessionState } from "@/state/session/types";
+import { memoize } from "@/state/store";
 import { toast } from "@/state/toasts";
 import { visible } from "@/state/visible";
 import { agentLabel } from "@/ui/agents";
 import { Button, Moment, classes } from "@/ui/components";
-import { useProjectState, useT } from "@/ui/hooks";
+import { useProjectState, useSelected, useT } from "@/ui/hooks";
 import { useChat } from "../chatContext";
 import { useAttempt } from "../useAttempt";
 import { subjectOf } from "./ActivityLine";
@@ -18,7 +20,7 @@ const STAYS: readonly string[] = ["changed_since", "not_kept", "failed"];
 
 /** A file that an agent changed, with what was decided about it; or that the user put back. */
 export const ChangeLine = memo(function ChangeLine({ entry, decision }: { entry: EntryOf<"file_change">; decision: EntryOf<"approval"> | null }) {
-  return entry.file_change.action === "undo" ? <UndoLine entry={entry} /> : <Change entry={entry} decision={decision} />;
+  return isSwap(entry) ? <SwapLine entry={entry} /> : <Change entry={entry} decision={decision} />;
 });
 
 function Change({ entry, decision }: { entry: EntryOf<"file_change">; decision: EntryOf<"approval"> | null }) {
@@ -58,29 +60,52 @@ function Change({ entry, decision }: { entry: EntryOf<"file_change">; decision: 
   );
 }
 
-function UndoLine({ entry }: { entry: EntryOf<"file_change"> }) {
-  useT();
-  const { files, path, status } = entry.file_change;
-  const words =
-    files.length > 0
-      ? outcomesOf(files)
-      : status === "done"
-        ? path === null ? translate("chat.allPutBack") : translate("chat.filePutBack", { path: visible(path) })
-        : status === "sent" || status === "unknown" ? translate("chat.undoUnknown") : translate("chat.undoFailed");
+/** What the user put back, or changed again; with what can still be done about it. */
+function SwapLine({ entry }: { entry: EntryOf<"file_change"> }) {
+  const t = useT();
+  const { conversation } = useChat();
+  const { attempt, isBusy } = useAttempt();
+  const select = useMemo(() => {
+    const find = memoize((items: SessionState["items"]) => swapState(items, entry));
+    return (state: SessionState) => find(state.items);
+  }, [entry]);
+  const { canRedo, conflicts } = useSelected(conversation.store, select);
+  const { path, action } = entry.file_change;
+  const turnId = entry.turn_id ?? "";
+  const Sign = action === "redo" ? Redo2 : Undo2;
   return (
-    <div className={styles.line}>
-      <Undo2 aria-hidden="true" size={14} />
-      <span className="data">{words}</span>
+    <div className={styles.line} role="group" aria-label={t("chat.decision")}>
+      <Sign aria-hidden="true" size={14} />
+      <span className="data">{swapText(entry)}</span>
+      {canRedo && (
+        <Button size="small" isBusy={isBusy} onClick={() => attempt(async () => toast(outcomesOf(await conversation.redo(turnId, path), true)))}>
+          {t("chat.redo")}
+        </Button>
+      )}
+      {conflicts.map((name) => (
+        <Button key={name} size="small" aria-label={`${t("chat.compare")} ${visible(name)}`} onClick={() => openPanel({ kind: "compare", id: turnId, path: name })}>
+          {t("chat.compare")}
+        </Button>
+      ))}
       <Moment at={entry.at} />
     </div>
   );
 }
 
-/** Return what became of files that were put back. */
-function outcomesOf(files: readonly { path: string; outcome: string }[]): string {
+function swapText({ file_change: { files, path, status, action } }: EntryOf<"file_change">): string {
+  const isRedo = action === "redo";
+  if (files.length > 0) return outcomesOf(files, isRedo);
+  if (status !== "done") return status === "sent" || status === "unknown" ? translate("chat.undoUnknown") : translate("chat.undoFailed");
+  if (path === null) return isRedo ? translate("chat.allRedone") : translate("chat.allPutBack");
+  return translate(isRedo ? "chat.fileRedone" : "chat.filePutBack", { path: visible(path) });
+}
+
+/** Return what became of files that were put back, or changed again. */
+function outcomesOf(files: readonly { path: string; outcome: string }[], isRedo = false): string {
   const sentences = files.map(({ path, outcome }) => {
     const values = { path: visible(path) };
     if (STAYS.includes(outcome)) return tOr(`chat.stays_${outcome}`, path, values);
+    if (isRedo) return outcome === "removed" ? translate("chat.fileDeletedAgain", values) : translate("chat.fileRedone", values);
     return outcome === "removed" ? translate("chat.fileRemoved", values) : translate("chat.filePutBack", values);
   });
   return sentences.join(" ");
