@@ -8,17 +8,24 @@ SITE   := .venv-docs
 CHECKS := .venv-package-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run web-dev test test-deep test-chroma mutants faults lint fix bench conformance docs docs-site walk build package-check lock clean
+.PHONY: help setup python-version web-ui run web-dev test test-deep test-chroma mutants faults lint fix bench conformance docs docs-site walk build package-check lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-setup: $(READY) ## Make .venv with the locked dependencies, and build the web UI (fast when nothing changed)
-	@$(BIN)/python scripts/web.py build || true
+setup: ## Make .venv with the locked dependencies, and build the web UI (fast when nothing changed)
+	@$(MAKE) --no-print-directory --jobs=2 $(READY) web-ui
 
-$(READY): requirements/uv.txt requirements/dev.txt requirements/embeddings.txt requirements/web.txt pyproject.toml
+python-version:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "Artel needs Python 3.11 or newer. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	  || { echo "Artel needs Python 3.11 or newer. Try: make PYTHON=python3.12"; exit 1; }
+
+# Beside the installation of the dependencies, unless Node comes with them.
+.SECONDEXPANSION:
+web-ui: $$(if $$(shell $(PYTHON) scripts/web.py requirements),$(READY)) | python-version
+	@if test -x $(BIN)/python; then $(BIN)/python scripts/web.py build; else $(PYTHON) scripts/web.py build; fi || true
+
+$(READY): requirements/uv.txt requirements/dev.txt requirements/embeddings.txt requirements/web.txt pyproject.toml | python-version
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 	  || { rm -rf $(VENV); echo "Python's venv module is missing. On Debian: apt-get install python3-venv"; exit 1; }
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
@@ -37,9 +44,9 @@ web-dev: setup ## Serve the web UI with hot reload; the API is a running server 
 
 test: setup ## Set everything up, lint, and run all tests (the short form of what is slow by nature)
 	@$(BIN)/ruff check .
-	@$(BIN)/python scripts/web.py test
-	@mkdir -p build; make --no-print-directory lint > build/lint.log 2>&1 & lint=$$!; PYTHONDONTWRITEBYTECODE= $(BIN)/pytest; tests=$$?; \
-	  wait $$lint || { cat build/lint.log; echo "make lint failed: see above"; exit 1; }; exit $$tests
+	@mkdir -p build; { $(BIN)/python scripts/web.py test && $(MAKE) --no-print-directory lint; } > build/lint.log 2>&1 & lint=$$!; \
+	  PYTHONDONTWRITEBYTECODE= $(BIN)/pytest; tests=$$?; \
+	  wait $$lint || { cat build/lint.log; echo "The tests of the web UI or make lint failed: see above"; exit 1; }; exit $$tests
 
 test-deep: lint ## Run all tests with every fault point, hostile scenario and generated case, on both databases (an hour)
 	@ARTEL_TEST_DEPTH=deep $(BIN)/pytest
