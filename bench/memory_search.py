@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from artel.ids import uuid7
+from artel.vector_index.artel_embed import FOLDER
 from artel.vector_index.edge import EdgeStore
-from artel.vector_index.embedder import MiniLmEmbedder
-from artel.vector_index.minilm import find_model
+from artel.vector_index.embedder import artel_embedder
 from artel.vector_index.search import search_memory
 from artel.vector_index.store import Filter, Point, collection_name
 
@@ -38,10 +38,9 @@ class Corpus:
 
     def __init__(self) -> None:
         self._random = np.random.default_rng(7)
-        model = find_model(None)
-        assert model, "make setup installs the model"
-        vocabulary = (model / "vocab.txt").read_text(encoding="utf-8").split()
-        self._words = [word for word in vocabulary if word.isalpha() and len(word) > 2]
+        pieces = json.loads((FOLDER / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+        words = (piece.removeprefix("▁") for piece, _ in pieces if piece.startswith("▁"))
+        self._words = [word for word in words if word.isascii() and word.isalpha() and len(word) > 2]
         shares = 1 / np.arange(1, len(self._words) + 1)
         self._shares = shares / shares.sum()
 
@@ -116,7 +115,7 @@ async def keep_storing(store: EdgeStore, points: list[Point]) -> None:
 
 async def measure(size: int, folder: Path) -> dict[str, Any]:
     """Fill an index and measure all kinds of search."""
-    corpus, embedder = Corpus(), MiniLmEmbedder()
+    corpus, embedder = Corpus(), artel_embedder()
     store = EdgeStore(folder, model="bench", dimensions=384)
     await store.healthy()
     before = resident_megabytes()

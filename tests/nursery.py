@@ -261,9 +261,9 @@ def _load_models() -> None:
     for model in (None, "gpt-4o"):
         tokens.count_tokens("loaded", model)
     embedder: Any = importlib.import_module("artel.vector_index.embedder")
-    load = functools.cache(embedder.MiniLm)
-    load(embedder.find_model(None))
-    embedder.MiniLm = load
+    load = functools.cache(embedder.ArtelEmbed)
+    load()
+    embedder.ArtelEmbed = load
 
 
 def main() -> None:

@@ -86,7 +86,9 @@ def check_memory(settings: "Settings") -> CheckResult:
         return CheckResult("memory", "warning", f"{name}, which is for one process", advice)
     if embedder.dimensions:
         return CheckResult("memory", "ok", f"{name}, embeddings by {embedder.name}")
-    advice = "to search memories by meaning, run: artel memory install-embeddings"
+    if settings.embedding_model == "none":
+        return CheckResult("memory", "ok", f"{name}, keyword search only, as configured")
+    advice = "to search memories by meaning, run: artel memory install-embeddings, or remove ARTEL_EMBEDDING_MODEL"
     return CheckResult("memory", "warning", f"{name}, keyword search only", advice)
 
 

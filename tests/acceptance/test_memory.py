@@ -40,7 +40,7 @@ def test_added_memory_is_stored_with_metadata_and_found(person: Person) -> None:
     stats = memory.stats()
     assert stats["collection"] == f"user{person.user_id}_project{project['id']}_agent_coder_context"
     assert stats["waiting"] == 0
-    assert stats["embeddings"] == "all-MiniLM-L6-v2"
+    assert stats["embeddings"] == "artel-embed-1"
 
 
 @pytest.mark.req("UWS-19.1")

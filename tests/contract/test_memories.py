@@ -32,9 +32,9 @@ from artel.projects.transactions import ProjectRules, create_project
 from artel.retry import Backoff
 from artel.vector_index.edge import EdgeStore
 from artel.vector_index.embedder import NoEmbedder
-from artel.vector_index.minilm import EmbeddingsUnavailable
 from artel.vector_index.store import (
     EVERYTHING,
+    EmbeddingsUnavailable,
     Filter,
     Hit,
     MemoryStore,

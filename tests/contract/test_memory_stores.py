@@ -29,7 +29,7 @@ from artel.ids import uuid7
 from artel.settings import Settings
 from artel.vector_index import bm25, engine_threads
 from artel.vector_index.edge import EdgeStore
-from artel.vector_index.embedder import MiniLmEmbedder, NoEmbedder
+from artel.vector_index.embedder import LocalEmbedder, NoEmbedder, artel_embedder
 from artel.vector_index.providers import make_store
 from artel.vector_index.search import search_memory
 from artel.vector_index.store import (
@@ -110,8 +110,8 @@ async def edge(tmp_path: Path) -> AsyncIterator[EdgeStore]:
 
 
 @pytest.fixture(scope="session")
-def embedder() -> Iterator[MiniLmEmbedder]:
-    embedder = MiniLmEmbedder()
+def embedder() -> Iterator[LocalEmbedder]:
+    embedder = artel_embedder()
     yield embedder
     asyncio.run(embedder.close())
 
@@ -237,7 +237,7 @@ async def test_every_store_ranks_like_the_embedded_one(store: MemoryStore, tmp_p
 
 @pytest.mark.req("UWS-19.2", "UWS-20.1")
 async def test_hybrid_search_finds_the_rare_word_and_the_paraphrase(
-    kind: str, tmp_path: Path, embedder: MiniLmEmbedder
+    kind: str, tmp_path: Path, embedder: LocalEmbedder
 ) -> None:
     texts = [
         "The nightly job failed with code ZX-4471 in the billing module",
@@ -934,7 +934,7 @@ def test_index_that_cannot_be_loaded_is_a_clear_error(
 def test_importing_the_package_loads_no_engine() -> None:
     code = """
 import sys
-from artel.vector_index import embedder, minilm, providers, search
+from artel.vector_index import artel_embed, embedder, minilm, providers, search
 heavy = {"numpy", "qdrant_edge", "qdrant_client", "chromadb", "tokenizers", "safetensors", "litellm"}
 print(*(heavy & sys.modules.keys()))
 """

@@ -1,8 +1,7 @@
-"""Embedders: MiniLM compared with a simple implementation, batching, caching and errors."""
+"""Embedders: the built-in model compared with a simple implementation, batching, caching and errors."""
 
 import asyncio
 import ctypes
-import math
 import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -14,22 +13,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import load_file
-from tokenizers import Tokenizer
 
 from artel.errors import ConfigurationInvalid
 from artel.settings import Settings
 from artel.vector_index import embedder as embedders
-from artel.vector_index.embedder import LiteLlmEmbedder, MiniLmEmbedder, NoEmbedder
-from artel.vector_index.minilm import (
-    TILE_COLUMNS,
-    EmbeddingsUnavailable,
-    MiniLm,
-    _limit_blas_threads,
-    _Linear,
-    find_model,
-)
+from artel.vector_index.artel_embed import FOLDER, ArtelEmbed
+from artel.vector_index.embedder import ARTEL_EMBED, LiteLlmEmbedder, LocalEmbedder, NoEmbedder, artel_embedder
 from artel.vector_index.providers import make_embedder
+from artel.vector_index.store import EmbeddingsUnavailable
+from artel.vector_index.transformer import TILE_COLUMNS, Linear, limit_blas_threads
 
 pytestmark = pytest.mark.anyio
 
@@ -44,86 +36,81 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def folder() -> Path:
-    found = find_model(None)
-    assert found, "make setup installs the weights"
-    return found
-
-
-@pytest.fixture(scope="module")
-def model(folder: Path) -> MiniLm:
-    return MiniLm(folder)
+def model() -> ArtelEmbed:
+    return ArtelEmbed()
 
 
 @pytest.fixture
-async def embedder(model: MiniLm) -> AsyncIterator[MiniLmEmbedder]:
-    embedder = MiniLmEmbedder()
-    embedder._model = model
+async def embedder(model: ArtelEmbed) -> AsyncIterator[LocalEmbedder]:
+    embedder = LocalEmbedder("test", lambda: model)
     yield embedder
     await embedder.close()
 
 
-def vectors_of(model: MiniLm, texts: Sequence[str]) -> Any:
+def vectors_of(model: ArtelEmbed, texts: Sequence[str]) -> Any:
     return np.array(model.embed([model.tokens(text) for text in texts]))
 
 
 class Reference:
-    """A simple implementation of BERT: double precision, padded and masked."""
+    """A simple implementation of the model: double precision, one text and one head after another."""
 
-    def __init__(self, folder: Path) -> None:
-        self.weights = {name: w.astype(np.float64) for name, w in load_file(folder / "model.safetensors").items()}
-        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self.tokenizer.enable_truncation(256)
-        self.tokenizer.enable_padding()
+    def __init__(self) -> None:
+        with np.load(FOLDER / "model.npz") as file:
+            self.weights: dict[str, Any] = {name: file[name].astype(np.float64) for name in file.files}
 
     def linear(self, x: Any, name: str) -> Any:
         return x @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
 
     def norm(self, x: Any, name: str) -> Any:
-        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
         return x * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
-    def attention(self, x: Any, mask: Any, name: str) -> Any:
-        batch, length, width = x.shape
-        q, k, v = (
-            self.linear(x, f"{name}.self.{part}").reshape(batch, length, 12, 32).transpose(0, 2, 1, 3)
-            for part in ("query", "key", "value")
-        )
-        scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(32) + np.where(mask, 0, -1e9)[:, None, None, :]
-        shares = np.exp(scores - scores.max(-1, keepdims=True))
-        shares /= shares.sum(-1, keepdims=True)
-        mixed = (shares @ v).transpose(0, 2, 1, 3).reshape(batch, length, width)
-        return self.norm(self.linear(mixed, f"{name}.output.dense") + x, f"{name}.output.LayerNorm")
+    def embed(self, tokens: Sequence[int]) -> Any:
+        if not tokens:
+            return self.unit(self.linear(np.zeros(256), "out"))
+        x = self.weights["table"][tokens] * self.weights["scale"][tokens][:, None]
+        x = self.norm(x + self.weights["p.weight"][: len(tokens)], "n")
+        queries, keys, values = np.split(self.linear(x, "l.0.q"), 3, axis=1)
+        mixed = []
+        for head in range(4):
+            part = slice(64 * head, 64 * head + 64)
+            shares = np.exp(queries[:, part] @ keys[:, part].T / 8)
+            mixed.append(shares / shares.sum(-1, keepdims=True) @ values[:, part])
+        x = self.norm(x + self.linear(np.concatenate(mixed, axis=1), "l.0.o"), "l.0.n1")
+        x = self.norm(x + self.linear(np.maximum(self.linear(x, "l.0.w"), 0), "l.0.v"), "l.0.n2")
+        return self.unit(self.linear(x.mean(0), "out"))
 
-    def embed(self, texts: Sequence[str]) -> Any:
-        encoded = self.tokenizer.encode_batch(list(texts))
-        tokens, mask = np.array([e.ids for e in encoded]), np.array([e.attention_mask for e in encoded])
-        x = self.weights["embeddings.word_embeddings.weight"][tokens]
-        x = x + self.weights["embeddings.position_embeddings.weight"][: tokens.shape[1]]
-        x = x + self.weights["embeddings.token_type_embeddings.weight"][0]
-        x = self.norm(x, "embeddings.LayerNorm")
-        for number in range(6):
-            name = f"encoder.layer.{number}"
-            x = self.attention(x, mask, f"{name}.attention")
-            wide = self.linear(x, f"{name}.intermediate.dense")
-            wide = wide * 0.5 * (1 + np.vectorize(math.erf)(wide / math.sqrt(2)))
-            x = self.norm(self.linear(wide, f"{name}.output.dense") + x, f"{name}.output.LayerNorm")
-        pooled = (x * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
-        return pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+    def unit(self, x: Any) -> Any:
+        return x / np.sqrt(x @ x)
 
 
-def test_vectors_equal_those_of_the_reference(model: MiniLm, folder: Path) -> None:
-    expected = Reference(folder).embed(TEXTS)
+def test_vectors_equal_those_of_the_reference(model: ArtelEmbed) -> None:
+    reference = Reference()
 
     found = vectors_of(model, TEXTS)
 
     assert found.dtype == np.float32
     assert found.shape == (len(TEXTS), 384)
-    assert np.abs(found - expected).max() < 1e-5
-    assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    assert np.abs(found - [reference.embed(model.tokens(text)) for text in TEXTS]).max() < 1e-5
 
 
-def test_paraphrases_are_closer_than_unrelated_texts(model: MiniLm) -> None:
+def test_texts_of_one_meaning_are_close_in_three_languages(model: ArtelEmbed) -> None:
+    vectors = vectors_of(
+        model,
+        [
+            "Our server is in the basement.",
+            "Наш сервер стоит в подвале.",
+            "我们的服务器在地下室。",
+            "Bananas are yellow.",
+        ],
+    )
+
+    for translation in vectors[1:3]:
+        assert vectors[0] @ translation > 0.5
+        assert vectors[3] @ translation < 0.3
+
+
+def test_paraphrases_are_closer_than_unrelated_texts(model: ArtelEmbed) -> None:
     question, paraphrase, related, unrelated = vectors_of(
         model,
         [
@@ -142,40 +129,40 @@ def test_paraphrases_are_closer_than_unrelated_texts(model: MiniLm) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(texts=st.lists(st.text(max_size=60) | st.sampled_from(TEXTS[:4]), min_size=1, max_size=5))
-def test_vector_does_not_depend_on_the_batch(model: MiniLm, texts: list[str]) -> None:
+def test_vector_does_not_depend_on_the_batch(model: ArtelEmbed, texts: list[str]) -> None:
     together = vectors_of(model, [*texts, "some longer company " * 20])[:-1]
     alone = np.array([vectors_of(model, [text])[0] for text in texts])
 
     assert np.abs(together - alone).max() < 1e-5
 
 
-def test_the_same_text_gives_the_same_vector(model: MiniLm, folder: Path) -> None:
+def test_the_same_text_gives_the_same_vector(model: ArtelEmbed) -> None:
     first = vectors_of(model, TEXTS)
 
     assert np.array_equal(first, vectors_of(model, TEXTS))
-    assert np.array_equal(first, vectors_of(MiniLm(folder), TEXTS))
+    assert np.array_equal(first, vectors_of(ArtelEmbed(), TEXTS))
 
 
-def test_text_is_truncated_to_256_tokens(model: MiniLm) -> None:
+def test_text_is_truncated_to_254_tokens(model: ArtelEmbed) -> None:
     long = "alpha beta gamma " * 400
 
-    assert len(model.tokens(long)) == 256
+    assert len(model.tokens(long)) == 254
     assert np.array_equal(vectors_of(model, [long]), vectors_of(model, [long + "delta"]))
 
 
-def test_blas_uses_one_thread(model: MiniLm) -> None:
+def test_blas_uses_one_thread(model: ArtelEmbed) -> None:
     assert model
     for library in Path(np.__file__).parent.with_name("numpy.libs").glob("libscipy_openblas*"):
         assert ctypes.CDLL(str(library)).scipy_openblas_get_num_threads64_() == 1
 
 
-def test_blas_whose_kernels_have_no_name_is_limited_too(model: MiniLm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blas_whose_kernels_have_no_name_is_limited_too(model: ArtelEmbed, monkeypatch: pytest.MonkeyPatch) -> None:
     assert model
     limits: list[int] = []
     library = SimpleNamespace(scipy_openblas_set_num_threads64_=limits.append)
     monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
 
-    assert _limit_blas_threads() == ""
+    assert limit_blas_threads() == ""
     assert limits == [1]
 
 
@@ -183,7 +170,7 @@ def test_blas_whose_kernels_have_no_name_is_limited_too(model: MiniLm, monkeypat
 
 
 async def test_texts_are_embedded_in_small_batches_in_order(
-    embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch
+    embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[list[int]] = []
 
@@ -192,15 +179,15 @@ async def test_texts_are_embedded_in_small_batches_in_order(
         return [np.full(384, len(text), np.float32) for text in tokens]
 
     monkeypatch.setattr(embedder, "_embed", embed)
-    texts = ["word " * (n % 40) for n in range(100)] + ["word " * 400] * 2 + [""] * 70
+    texts = [" ".join(["word"] * count) for count in (*(n % 40 for n in range(100)), 400, 400, *[0] * 70)]
     vectors = await embedder.embed(texts)
 
-    assert [int(vector[0]) for vector in vectors] == [min(2 + text.count("word"), 256) for text in texts]
+    assert [int(vector[0]) for vector in vectors] == [min(text.count("word"), 254) for text in texts]
     assert all(len(batch) <= 32 and (sum(batch) <= 256 or len(batch) == 1) for batch in batches)
     assert max(len(batch) for batch in batches) == 32
 
 
-async def test_query_does_not_wait_for_a_batch(embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_query_does_not_wait_for_a_batch(embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     started, go_on = threading.Event(), threading.Event()
     real = embedder._embed
 
@@ -220,7 +207,7 @@ async def test_query_does_not_wait_for_a_batch(embedder: MiniLmEmbedder, monkeyp
     assert len(await indexing) == 2
 
 
-async def test_single_texts_are_cached(embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_single_texts_are_cached(embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedders, "CACHED_TEXTS", 2)
     lengths: list[int] = []
     real = embedder._tokens
@@ -238,61 +225,37 @@ async def test_single_texts_are_cached(embedder: MiniLmEmbedder, monkeypatch: py
         (await embedder.embed(["a"]))[0][0] = 7
 
 
-async def test_no_texts_give_no_vectors(embedder: MiniLmEmbedder) -> None:
+async def test_no_texts_give_no_vectors(embedder: LocalEmbedder) -> None:
     assert await embedder.embed([]) == []
 
 
-async def test_model_is_loaded_on_first_use(folder: Path) -> None:
-    embedder = MiniLmEmbedder()
+async def test_model_is_loaded_on_first_use() -> None:
+    embedder = artel_embedder()
     assert embedder._model is None
 
     first, second = await asyncio.gather(embedder.embed(["hello"]), embedder.embed(["world"]))
 
     assert embedder._model is not None
     assert len(first[0]) == len(second[0]) == embedder.dimensions == 384
-    assert find_model(None)
-    assert folder
     await embedder.close()
     with pytest.raises(EmbeddingsUnavailable):
         await embedder.embed(["too late"])
 
 
-async def test_missing_model_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("artel.vector_index.minilm.PACKAGE", "not_installed")
-    embedder = MiniLmEmbedder(tmp_path)
-
-    assert not find_model(tmp_path)
-    with pytest.raises(EmbeddingsUnavailable, match="artel memory install-embeddings"):
-        await embedder.embed(["hello"])
-    assert isinstance(make_embedder(Settings(data_dir=tmp_path)), NoEmbedder)
-    await embedder.close()
-
-
-async def test_weights_with_wrong_checksum_are_refused(tmp_path: Path, folder: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"not the model")
-    (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
-    embedder = MiniLmEmbedder(tmp_path)
-
-    with pytest.raises(EmbeddingsUnavailable, match=r"checksum.*artel memory install-embeddings"):
-        await embedder.embed(["hello"])
-    await embedder.close()
-
-
-async def test_broken_tokenizer_is_embeddings_unavailable(tmp_path: Path, folder: Path) -> None:
-    (tmp_path / "model.safetensors").symlink_to(folder / "model.safetensors")
-    (tmp_path / "tokenizer.json").write_text("{")
-    embedder = MiniLmEmbedder(tmp_path)
+@pytest.mark.parametrize("broken", ["model.npz", "tokenizer.json"])
+async def test_broken_file_of_the_model_is_embeddings_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    for name in ("model.npz", "tokenizer.json"):
+        (tmp_path / name).symlink_to(FOLDER / name)
+    (tmp_path / broken).unlink()
+    (tmp_path / broken).write_bytes(b"{")
+    monkeypatch.setattr(embedders, "ArtelEmbed", lambda: ArtelEmbed(tmp_path))
+    embedder = artel_embedder()
 
     with pytest.raises(EmbeddingsUnavailable):
         await embedder.embed(["hello"])
     await embedder.close()
-
-
-def test_folder_has_priority_over_the_package(tmp_path: Path, folder: Path) -> None:
-    assert find_model(tmp_path) == folder
-    for name in ("model.safetensors", "tokenizer.json"):
-        (tmp_path / name).touch()
-    assert find_model(tmp_path) == tmp_path
 
 
 async def test_no_embedder_raises() -> None:
@@ -364,9 +327,10 @@ def test_dimensions_of_known_models(tmp_path: Path) -> None:
         LiteLlmEmbedder("ollama/some-model")
 
 
-def test_built_in_model_is_the_default(tmp_path: Path) -> None:
-    assert isinstance(make_embedder(Settings(data_dir=tmp_path)), MiniLmEmbedder)
-    assert isinstance(make_embedder(Settings(data_dir=tmp_path, embedding_model="all-MiniLM-L6-v2")), MiniLmEmbedder)
+def test_embedder_is_chosen_by_its_name(tmp_path: Path) -> None:
+    assert make_embedder(Settings(data_dir=tmp_path)).name == ARTEL_EMBED
+    assert make_embedder(Settings(data_dir=tmp_path, embedding_model="artel-embed-1")).name == ARTEL_EMBED
+    assert isinstance(make_embedder(Settings(data_dir=tmp_path, embedding_model="none")), NoEmbedder)
 
 
 @pytest.mark.parametrize("columns", [TILE_COLUMNS, None], ids=["tiles", "whole"])
@@ -376,6 +340,6 @@ def test_product_in_tiles_is_that_of_the_whole_matrix(columns: int | None, rows:
     x, weight = (random.random(size, dtype=np.float32) for size in ((rows, 384), (384, 1152)))
     bias = random.random(1152, dtype=np.float32)
 
-    layer = _Linear.of(weight, bias, columns)
+    layer = Linear.of(weight, bias, columns)
 
     np.testing.assert_allclose(layer(x), x @ weight + bias, rtol=1e-5)

@@ -12,8 +12,7 @@ from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.retry import Backoff
 from artel.vector_index.embedder import Embedder
-from artel.vector_index.minilm import EmbeddingsUnavailable
-from artel.vector_index.store import MemoryStore, MemoryUnavailable, Point, Vector
+from artel.vector_index.store import EmbeddingsUnavailable, MemoryStore, MemoryUnavailable, Point, Vector
 
 BATCH = 64
 EMBEDDED_CHARACTERS = 8_000  # providers refuse longer texts; the rest is still found by words

@@ -241,12 +241,13 @@ def install_embeddings(
     again: Annotated[bool, typer.Option("--again", help="Download it even if it is installed.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Install the built-in embedding model (90 MB).
+    """Install another embedding model, MiniLM (90 MB).
 
-    With it, memories are found by meaning, not only by keywords.
+    It is better than the built-in one for English paraphrases, worse for other languages, and ten times slower.
     """
     from artel.data_folder import DataFolder
     from artel.settings import load_settings
+    from artel.vector_index.embedder import MINILM
     from artel.vector_index.install import install_model
     from artel.vector_index.minilm import find_model
 
@@ -256,9 +257,9 @@ def install_embeddings(
     if existing is None:
         DataFolder.open(settings.data_dir)
         install_model(folder)
-    sentence = f"The model is in {existing or folder}. " + (
-        "It was already installed." if existing else "Servers use it, and reindex all memories, when they start again."
-    )
+    sentence = f"The model {'was already' if existing else 'is'} in {existing or folder}."
+    if settings.embedding_model not in ("minilm", MINILM):
+        sentence += " To use it, set ARTEL_EMBEDDING_MODEL=minilm. The next start reindexes all memories."
     show({"folder": str(existing or folder), "installed": existing is None}, as_json, sentence)
 
 

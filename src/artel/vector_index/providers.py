@@ -2,17 +2,23 @@
 
 from artel.errors import ConfigurationInvalid
 from artel.settings import Settings
-from artel.vector_index.embedder import Embedder, LiteLlmEmbedder, MiniLmEmbedder, NoEmbedder
+from artel.vector_index.embedder import Embedder, LiteLlmEmbedder, NoEmbedder, artel_embedder, minilm_embedder
 from artel.vector_index.minilm import find_model
 from artel.vector_index.store import MemoryStore
 
 
 def make_embedder(settings: Settings) -> Embedder:
     """Return the configured embedder, without loading the model."""
-    if settings.embedding_model not in (None, MiniLmEmbedder.name):
-        return LiteLlmEmbedder(settings.embedding_model, dimensions=settings.embedding_dimensions)
-    folder = settings.data_dir / "embeddings"
-    return MiniLmEmbedder(folder) if find_model(folder) else NoEmbedder()
+    match settings.embedding_model:
+        case None | "artel-embed-1":
+            return artel_embedder()
+        case "none":
+            return NoEmbedder()
+        case "minilm" | "all-MiniLM-L6-v2":
+            folder = settings.data_dir / "embeddings"
+            return minilm_embedder(folder) if find_model(folder) else NoEmbedder()
+        case model:
+            return LiteLlmEmbedder(model, dimensions=settings.embedding_dimensions)
 
 
 def make_store(settings: Settings, embedder: Embedder) -> MemoryStore:

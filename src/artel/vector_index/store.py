@@ -22,6 +22,10 @@ class MemoryUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="memory_unavaila
     """The memory index is down or overloaded; everything else works without it."""
 
 
+class EmbeddingsUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="embeddings_unavailable"):
+    """Texts can't be embedded; memory is searched by words only."""
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """A memory in the index; without a vector it is found by words only."""
