@@ -3,7 +3,7 @@ import { createRoot } from "react-dom/client";
 import { App } from "./App";
 import { loadLanguage } from "./i18n";
 import { proofOf, start, watchAccount } from "./state/account";
-import { watchAddress } from "./ui/router";
+import { hrefOf, watchAddress } from "./ui/router";
 import "./ui/styles/tokens.css";
 import "./ui/styles/base.css";
 import { watchTheme } from "./ui/theme";
@@ -14,7 +14,8 @@ if (location.hash) history.replaceState(null, "", location.pathname + location.s
 
 watchTheme();
 watchAddress();
-watchAccount(() => location.reload());
+// Somebody else's project is not the new account's: it begins at home.
+watchAccount((isReplaced) => (isReplaced ? location.assign(hrefOf("/")) : location.reload()));
 // A link opened in a tab where the page is already loaded changes only the hash.
 window.addEventListener("hashchange", () => {
   if (proofOf(location.hash)) location.reload();

@@ -8,11 +8,13 @@ import { createCell } from "./store";
 export type AccountState =
   | { phase: "unknown" }
   | { phase: "failed"; problem: Problem }
-  /** `reason` is why, such as an expired link; "" without one. */
-  | { phase: "signed_out"; reason: string; registrationOpen: boolean }
+  | { phase: "signed_out"; notice: SignedOutNotice | null; registrationOpen: boolean }
   /** A link signs somebody else in: the user is asked first. */
   | { phase: "asking"; question: string; proof: BrowserSignIn; before: Account | null }
   | { phase: "signed_in"; account: Account };
+
+/** Why nobody is signed in: the user left, the server ended the login, or a link was refused. */
+export type SignedOutNotice = { kind: "left" } | { kind: "ended" | "link"; reason: string };
 
 export const accountState = createCell<AccountState>({ phase: "unknown" });
 
@@ -24,11 +26,11 @@ function currentId(): number | null {
   return state.phase === "signed_in" ? state.account.user_id : null;
 }
 
-/** Watch other tabs and refused requests; call once. */
-export function watchAccount(reload: () => void): void {
-  tabs?.addEventListener("message", ({ data }) => data !== currentId() && reload());
+/** Watch other tabs and refused requests; call once. `reload` gets whether somebody else is signed in now. */
+export function watchAccount(reload: (isReplaced: boolean) => void): void {
+  tabs?.addEventListener("message", ({ data }) => data !== currentId() && reload(data !== null && currentId() !== null));
   onSignedOut((problem) => {
-    if (accountState.get().phase === "signed_in") void showSignIn(problem.message);
+    if (accountState.get().phase === "signed_in") void showSignIn({ kind: "ended", reason: problem.message });
   });
 }
 
@@ -44,7 +46,7 @@ export function proofOf(hash: string): BrowserSignIn | null {
 /** Find out who is signed in; a link's proof signs in first. */
 export async function start(proof: BrowserSignIn | null): Promise<void> {
   try {
-    let reason = "";
+    let notice: SignedOutNotice | null = null;
     const state = await call("GET /auth/browser");
     if (proof) {
       try {
@@ -56,11 +58,11 @@ export async function start(proof: BrowserSignIn | null): Promise<void> {
           accountState.set({ phase: "asking", question: failure.message, proof, before: state.account ?? null });
           return;
         }
-        reason = failure.message;
+        notice = { kind: "link", reason: failure.message };
       }
     }
     if (state.account) accountState.set({ phase: "signed_in", account: state.account });
-    else accountState.set({ phase: "signed_out", reason, registrationOpen: state.registration_open });
+    else accountState.set({ phase: "signed_out", notice, registrationOpen: state.registration_open });
   } catch (failure) {
     if (!(failure instanceof Problem)) throw failure;
     accountState.set({ phase: "failed", problem: failure });
@@ -99,13 +101,13 @@ export async function refreshAccount(): Promise<void> {
 export async function signOut(): Promise<void> {
   await call("POST /auth/logout");
   tabs?.postMessage(null);
-  await showSignIn("");
+  await showSignIn({ kind: "left" });
 }
 
-async function showSignIn(reason: string): Promise<void> {
-  accountState.set({ phase: "signed_out", reason, registrationOpen: false });
+async function showSignIn(notice: SignedOutNotice): Promise<void> {
+  accountState.set({ phase: "signed_out", notice, registrationOpen: false });
   await start(null);
-  if (reason) accountState.set((state) => (state.phase === "signed_out" ? { ...state, reason } : state));
+  accountState.set((state) => (state.phase === "signed_out" ? { ...state, notice } : state));
 }
 
 function signedIn(account: Account, before: Account | null): void {

@@ -14,6 +14,7 @@ export const signIn = {
   newHere: "New here?",
   beenHere: "Been here before?",
   instead: "Sign in instead",
+  left: "You are signed out.",
   signedOut: "You were signed out: {reason}",
   changeTitle: "Change the account?",
   change: "Change account",

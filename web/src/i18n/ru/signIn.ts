@@ -15,6 +15,7 @@ export const signIn: Translated<typeof english> = {
   newHere: "Впервые здесь?",
   beenHere: "Уже бывали здесь?",
   instead: "Войти",
+  left: "Вы вышли.",
   signedOut: "Вы вышли: {reason}",
   changeTitle: "Сменить аккаунт?",
   change: "Сменить аккаунт",

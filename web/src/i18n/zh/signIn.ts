@@ -15,6 +15,7 @@ export const signIn: Translated<typeof english> = {
   newHere: "第一次来？",
   beenHere: "已有账户？",
   instead: "直接登录",
+  left: "你已退出登录。",
   signedOut: "你已退出登录：{reason}",
   changeTitle: "切换账户？",
   change: "切换账户",

@@ -1,6 +1,7 @@
 import { Archive, ArrowLeft, ChevronsUpDown, FilePen, Plus, Search, X } from "lucide-react";
 import { useDeferredValue, useState } from "react";
 import { call } from "@/api/client";
+import { MOST_PROJECTS, firstItems } from "@/api/paging";
 import type { Found, Project, Session } from "@/api/types";
 import { tOr } from "@/i18n";
 import { formatDay } from "@/i18n/format";
@@ -161,7 +162,7 @@ function FoundList({ project, query }: { project: OpenProject; query: string }) 
 function ProjectSwitcher({ project }: { project: OpenProject }) {
   const t = useT();
   const { project: opened } = useCell(project.state);
-  const { data } = useResource(opened && `projects ${opened.updated_at}`, (signal) => call("GET /my/projects", { query: { limit: 100 } }, { signal }));
+  const { data } = useResource(`projects ${opened?.updated_at ?? ""}`, (signal) => firstItems(MOST_PROJECTS, (page) => call("GET /my/projects", { query: page }, { signal })));
   const [isCreating, setCreating] = useState(false);
   const projects: readonly Pick<Project, "id" | "name">[] = data?.items ?? [];
   const entries: MenuEntry[] = [
@@ -180,7 +181,7 @@ function ProjectSwitcher({ project }: { project: OpenProject }) {
         entries={entries}
         trigger={
           <Button className={styles.project} kind="quiet">
-            <span className="ellipsis data">{opened?.name ?? ""}</span>
+            <span className="ellipsis data">{opened?.name ?? t("shell.project")}</span>
             <ChevronsUpDown aria-hidden="true" size={16} />
           </Button>
         }

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "react";
 import { call } from "@/api/client";
+import { MOST_PROJECTS, firstItems } from "@/api/paging";
 import { Problem } from "@/api/problem";
 import { accountState } from "@/state/account";
 import { preferences, setPreference } from "@/state/preferences";
@@ -38,7 +39,7 @@ export default function Home() {
 }
 
 async function whereTo(name: string, signal: AbortSignal): Promise<string> {
-  const { items } = await call("GET /my/projects", { query: { limit: 100 } }, { signal });
+  const { items } = await firstItems(MOST_PROJECTS, (page) => call("GET /my/projects", { query: page }, { signal }));
   const last = preferences.get().lastProject;
   const project = items.find(({ id }) => id === last) ?? items.find(({ is_default }) => is_default) ?? items[0];
   if (!project) {

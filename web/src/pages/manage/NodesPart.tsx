@@ -2,10 +2,10 @@ import { Ellipsis } from "lucide-react";
 import { useEffect, useState } from "react";
 import { call } from "@/api/client";
 import type { Node, NodeControl } from "@/api/types";
-import { formatNumber } from "@/i18n/format";
+import { formatBytes, formatDuration, formatNumber } from "@/i18n/format";
 import { problemText } from "@/i18n/problemText";
 import { toast } from "@/state/toasts";
-import { Ago, Dialog, EmptyState, FormDialog, FormError, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, Table } from "@/ui/components";
+import { Ago, Dialog, EmptyState, Form, FormDialog, FormError, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, Table, TextField, textOf } from "@/ui/components";
 import { useAction, useResource, useT } from "@/ui/hooks";
 import { Badge } from "@/ui/models";
 import styles from "./Manage.module.css";
@@ -19,7 +19,8 @@ type Opened = { kind: "passport" | "stop" | "shutdown"; node: Node } | null;
 export function NodesPart() {
   const t = useT();
   const [opened, setOpened] = useState<Opened>(null);
-  const { data, problem, reload } = useResource("nodes", (signal) => call("GET /nodes", { query: { limit: LISTED } }, { signal }));
+  const [selector, setSelector] = useState("");
+  const { data, problem, reload } = useResource(`nodes ${selector}`, (signal) => call("GET /nodes", { query: { limit: LISTED, selector } }, { signal }));
   useEffect(() => {
     const timer = setInterval(() => !document.hidden && reload(), LOOK_EVERY_MS);
     return () => clearInterval(timer);
@@ -30,9 +31,7 @@ export function NodesPart() {
     reload();
   };
   const control = useAction(send);
-  if (problem && !data) return <LoadFailed problem={problem} retry={reload} />;
-  if (!data) return <Skeleton />;
-  if (!data.items.length) return <EmptyState title={t("manage.noNodes")} text={t("manage.noNodesHint")} />;
+  if (data && !data.items.length && !selector) return <EmptyState title={t("manage.noNodes")} text={t("manage.noNodesHint")} />;
   const entries = (node: Node): MenuEntry[] => [
     { label: t("manage.showPassport"), run: () => setOpened({ kind: "passport", node }) },
     node.phase === "Paused" ? { label: t("manage.resume"), run: () => void control.run(node, "resume") } : { label: t("manage.pause"), run: () => void control.run(node, "pause") },
@@ -42,8 +41,12 @@ export function NodesPart() {
   ];
   return (
     <section className="stack" aria-label={t("manage.nodes")}>
+      <LabelFilter onChoose={setSelector} />
       <FormError text={control.problem && problemText(control.problem)} />
-      <NodeTable nodes={data.items} entries={entries} />
+      {problem && !data && <LoadFailed problem={problem} retry={reload} />}
+      {!data && !problem && <Skeleton />}
+      {data && !data.items.length && <p role="status">{t("manage.noSuchNodes")}</p>}
+      {data && data.items.length > 0 && <NodeTable nodes={data.items} entries={entries} />}
       {opened?.kind === "passport" && <Passport name={opened.node.name} onClose={() => setOpened(null)} />}
       {opened && opened.kind !== "passport" && (
         <FormDialog
@@ -58,6 +61,23 @@ export function NodesPart() {
         </FormDialog>
       )}
     </section>
+  );
+}
+
+/** Chooses nodes by their labels; a mistake is explained before anything changes. */
+function LabelFilter({ onChoose }: { onChoose: (selector: string) => void }) {
+  const t = useT();
+  const choose = async (form: FormData) => {
+    const selector = textOf(form, "selector").trim();
+    await call("GET /nodes", { query: { limit: 1, selector } });
+    onChoose(selector);
+  };
+  return (
+    <div className={styles.filter}>
+      <Form submitLabel={t("manage.nodeFilter")} submitKind="plain" onSubmit={choose}>
+        <TextField label={t("manage.nodeLabels")} hint={t("manage.nodeLabelsHint")} name="selector" maxLength={1000} autoComplete="off" spellCheck={false} isMono />
+      </Form>
+    </div>
   );
 }
 
@@ -85,7 +105,7 @@ function NodeTable({ nodes, entries }: { nodes: readonly Node[]; entries: (node:
           key: "load",
           title: t("manage.load"),
           isNumber: true,
-          cell: ({ current_tasks, max_concurrent_tasks }) => `${formatNumber(current_tasks.length)} / ${formatNumber(max_concurrent_tasks)}`,
+          cell: (node) => <NodeLoad node={node} />,
         },
         { key: "capabilities", title: t("manage.capabilities"), cell: ({ capabilities }) => <span className="data small">{capabilities.join(", ") || "–"}</span> },
         {
@@ -107,6 +127,23 @@ function NodeTable({ nodes, entries }: { nodes: readonly Node[]; entries: (node:
         },
       ]}
     />
+  );
+}
+
+/** How many tasks a node has, what they do, and how much memory it takes. */
+function NodeLoad({ node: { current_tasks, max_concurrent_tasks, metrics } }: { node: Node }) {
+  const t = useT();
+  const memory = metrics["memory_mb"];
+  return (
+    <>
+      {formatNumber(current_tasks.length)} / {formatNumber(max_concurrent_tasks)}
+      {current_tasks.map(({ task_id, action, phase, elapsed_seconds }) => (
+        <p key={task_id} className="muted small data">
+          {t("manage.nodeTask", { action, phase, time: formatDuration(elapsed_seconds * 1000) })}
+        </p>
+      ))}
+      {memory !== undefined && <p className="muted small">{formatBytes(memory * 1_000_000)}</p>}
+    </>
   );
 }
 

@@ -1,11 +1,12 @@
 import { useState } from "react";
-import { type AccountState, register, replaceAccount, signIn } from "@/state/account";
+import { type AccountState, type SignedOutNotice, register, replaceAccount, signIn } from "@/state/account";
 import { Button, Form, FormDialog, Prose, TextField, textOf } from "@/ui/components";
 import { useT } from "@/ui/hooks";
 import { hrefOf } from "@/ui/router";
 import styles from "./SignIn.module.css";
 
 const MIN_PASSWORD = 8;
+const IS_LOCAL = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
 /** E-mail and password, a new account where that is open, or a hint to `artel link`. */
 export function SignIn({ state }: { state: Extract<AccountState, { phase: "signed_out" | "asking" }> }) {
@@ -27,13 +28,7 @@ export function SignIn({ state }: { state: Extract<AccountState, { phase: "signe
           <h1>{isNew ? t("signIn.create") : t("signIn.title")}</h1>
           <p className="muted">{t("signIn.tagline")}</p>
         </div>
-        <div role="status">
-          {state.reason && (
-            <p className={styles.note}>
-              <Prose text={state.reason} />
-            </p>
-          )}
-        </div>
+        <Notice notice={state.notice} />
         <Form submitLabel={isNew ? t("signIn.submitNew") : t("signIn.submit")} onSubmit={submit}>
           {/* No type="email": browsers refuse or rewrite addresses that the server takes. */}
           <TextField
@@ -70,9 +65,31 @@ export function SignIn({ state }: { state: Extract<AccountState, { phase: "signe
         )}
       </div>
       <p className={styles.hint}>
-        <Prose text={t("signIn.linkHint")} />
+        {!IS_LOCAL && <Prose text={t("signIn.linkHint")} />} <a href={hrefOf("/docs")}>{t("shell.apiDocs")}</a>
       </p>
     </main>
+  );
+}
+
+/** Why nobody is signed in. On the server's own machine a link comes first: its user has no password. */
+function Notice({ notice }: { notice: SignedOutNotice | null }) {
+  const t = useT();
+  const text = notice && (notice.kind === "left" ? t("signIn.left") : notice.kind === "ended" ? t("signIn.signedOut", { reason: notice.reason }) : notice.reason);
+  return (
+    <>
+      <div role="status">
+        {text && (
+          <p className={styles.note}>
+            <Prose text={text} />
+          </p>
+        )}
+      </div>
+      {IS_LOCAL && notice?.kind !== "link" && (
+        <p className={styles.local}>
+          <Prose text={t("signIn.linkHint")} />
+        </p>
+      )}
+    </>
   );
 }
 

@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { call } from "@/api/client";
+import { MOST_PROJECTS, firstItems } from "@/api/paging";
 import { accountState } from "@/state/account";
 import { preferences, setPreference } from "@/state/preferences";
 import { Button, LoadFailed, Skeleton } from "@/ui/components";
@@ -60,7 +61,7 @@ export default function WelcomePage() {
 
 /** Return the project to begin in; a new account gets its first one. */
 async function firstProject(name: string, signal: AbortSignal): Promise<number> {
-  const { items } = await call("GET /my/projects", { query: { limit: 100 } }, { signal });
+  const { items } = await firstItems(MOST_PROJECTS, (page) => call("GET /my/projects", { query: page }, { signal }));
   const last = preferences.get().lastProject;
   const project = items.find(({ id }) => id === last) ?? items.find(({ is_default }) => is_default) ?? items[0];
   return project?.id ?? (await call("POST /my/projects", { body: { name } }, { signal })).id;

@@ -55,8 +55,8 @@ export function Menu({ label, entries, trigger, align = "start" }: MenuProps) {
         tabIndex={-1}
         className={styles.menu}
         onKeyDown={move}
-        // The menu is there right after this event, and is not painted yet.
-        onBeforeToggle={(event) => event.newState === "open" && queueMicrotask(show)}
+        // The menu has no size before the event is over; a frame later it has one, and is not painted yet.
+        onBeforeToggle={(event) => event.newState === "open" && requestAnimationFrame(show)}
       >
         {entries.map((entry, place) => (
           <MenuRow key={place} entry={entry} close={close} />

@@ -6,13 +6,20 @@ import { placeBeside } from "./placement";
 export function Tooltip({ text, children }: { text: string; children: ReactNode }) {
   const anchor = useRef<HTMLSpanElement>(null);
   const tip = useRef<HTMLDivElement>(null);
-  const show = () => {
+  const frame = useRef(0);
+  const open = () => {
     const target = anchor.current?.firstElementChild;
     if (!tip.current || !target || tip.current.matches(":popover-open")) return;
     tip.current.showPopover();
     placeBeside(tip.current, target, "center");
   };
+  // A menu that opens moves the focus, and no popover can be opened while another one is opening: a frame later it can.
+  const show = () => {
+    cancelAnimationFrame(frame.current);
+    frame.current = requestAnimationFrame(open);
+  };
   const hide = () => {
+    cancelAnimationFrame(frame.current);
     if (tip.current?.matches(":popover-open")) tip.current.hidePopover();
   };
   return (

@@ -1,0 +1,79 @@
+"""The nodes of the operator in the web UI, for administrators."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.actors.bus_node import NodesInThread
+from tests.browser.test_web_ui import violations
+from tests.browser.visits import Complaints, width_of_contents
+from tests.conftest import StartServer
+from tests.people import Person
+from tests.running import Server
+from tests.services import ServiceRun
+
+__all__ = ["violations"]
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+
+
+@pytest.fixture(scope="module")
+def bus_url(services: ServiceRun) -> str:
+    return services.own_rabbitmq()
+
+
+@pytest.fixture(scope="module")
+def server(start_shared_server: StartServer, bus_url: str) -> Server:
+    return start_shared_server(ARTEL_BUS_URL=bus_url)
+
+
+@pytest.mark.req("AGT-08.2", "AGT-08.3")
+@pytest.mark.usefixtures("violations")
+def test_administrator_sees_what_nodes_do_and_controls_them(
+    page: Page, server: Server, bus_url: str, complaints: Complaints
+) -> None:
+    administrator, user = Person.register(server.url), Person.register(server.url)
+    with NodesInThread(bus_url) as nodes:
+        writer = nodes.start("writer-1", tasks=("t1",), slots=2, labels={"env": "test"}, display_name=HOSTILE)
+        nodes.start("critic-1", node_type="critic", capabilities=("review_text",), labels={"env": "prod"})
+        page.goto(f"/manage/nodes#code={administrator.http.post('/auth/codes').json()['code']}")
+
+        rows = page.get_by_role("table", name="Nodes").get_by_role("row")
+        expect(rows).to_have_count(3)  # with the head
+        row = rows.filter(has_text="writer-1")
+        for text in (HOSTILE, "takes tasks", "write_article: execute, for 12 sec", "1 / 2", "80.5 MB"):
+            expect(row).to_contain_text(text)
+        page.set_viewport_size({"width": 360, "height": 740})
+        expect(page.get_by_role("button", name="Open the menu")).to_be_visible()
+        assert width_of_contents(page) == 360
+        page.set_viewport_size({"width": 1280, "height": 800})
+
+        labels = page.get_by_label("Only nodes with these labels")
+        labels.fill("env in (test")
+        complaints.expected.append("422")
+        labels.press("Enter")
+        expect(page.get_by_role("alert").filter(has_text="at character 13: expected a comma or )")).to_be_visible()
+        expect(rows).to_have_count(3)
+        labels.fill("env=none")
+        labels.press("Enter")
+        expect(page.get_by_text("No node has these labels.")).to_be_visible()
+        labels.fill("env in (test)")
+        labels.press("Enter")
+        expect(rows).to_have_count(2)
+
+        row.get_by_role("button", name="Actions for writer-1").press("Enter")
+        page.get_by_role("menuitem", name="Passport").press("Enter")
+        expect(page.get_by_role("dialog")).to_contain_text('"maxConcurrentTasks": 2')
+        page.keyboard.press("Escape")
+        row.get_by_role("button", name="Actions for writer-1").press("Enter")
+        page.get_by_role("menuitem", name="Pause").press("Enter")
+        assert nodes.run(writer.signalled()).control_type == "pause"
+        writer.phase = "Paused"
+        nodes.run(writer.beat())
+        expect(row).to_contain_text("paused")
+        row.get_by_role("button", name="Actions for writer-1").click()
+        expect(page.get_by_role("menuitem", name="Go on")).to_be_visible()
+
+    page.context.clear_cookies()
+    page.goto(f"/manage/nodes?user#code={user.http.post('/auth/codes').json()['code']}")
+    expect(page.get_by_text("Only administrators")).to_be_visible()
+    expect(page.get_by_role("link", name="Administration")).to_have_count(0)
