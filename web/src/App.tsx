@@ -2,8 +2,6 @@
 
 import { type ComponentType, Suspense, lazy, useEffect } from "react";
 import { withPageTexts } from "./i18n";
-import { ConversationList } from "./pages/chat/ConversationList";
-import { SignIn } from "./pages/signIn/SignIn";
 import { accountState, start } from "./state/account";
 import { watchInbox } from "./state/inbox";
 import { watchForNotifications } from "./state/notifications";
@@ -36,6 +34,9 @@ const PAGES: Record<PageName, ComponentType<PageProps>> = {
   welcome: lazy(() => withPageTexts(import("./pages/welcome"))),
 };
 
+const SignIn = lazy(() => import("./pages/signIn"));
+const ConversationList = lazy(() => import("./pages/chat/ConversationList").then((module) => ({ default: module.ConversationList })));
+
 export function App() {
   const account = useCell(accountState);
   const path = usePath();
@@ -46,7 +47,11 @@ export function App() {
       return <LoadFailed problem={account.problem} retry={() => void start(null)} />;
     case "signed_out":
     case "asking":
-      return <SignIn state={account} />;
+      return (
+        <Suspense fallback={<Skeleton />}>
+          <SignIn state={account} />
+        </Suspense>
+      );
     case "signed_in":
       return (
         <ErrorBoundary resetKey={path}>
@@ -78,8 +83,13 @@ function SignedIn({ userId }: { userId: number }) {
     };
   }, [userId]);
   const isReady = projectId === null || project?.id === projectId;
+  const list = project && (
+    <Suspense fallback={<Skeleton />}>
+      <ConversationList key={project.id} project={project} />
+    </Suspense>
+  );
   return (
-    <AppShell list={project && <ConversationList key={project.id} project={project} />} isListShown={route?.page === "chat"}>
+    <AppShell list={list} isListShown={route?.page === "chat"}>
       <Suspense fallback={<Skeleton />}>{route === null ? <NotFound /> : isReady ? <ProjectGate route={route} /> : <Skeleton />}</Suspense>
     </AppShell>
   );

@@ -161,8 +161,8 @@ function FoundList({ project, query }: { project: OpenProject; query: string }) 
 
 function ProjectSwitcher({ project }: { project: OpenProject }) {
   const t = useT();
-  const { project: opened } = useCell(project.state);
-  const { data } = useResource(`projects ${opened?.updated_at ?? ""}`, (signal) => firstItems(MOST_PROJECTS, (page) => call("GET /my/projects", { query: page }, { signal })));
+  const { project: opened, phase } = useCell(project.state);
+  const { data } = useResource(phase === "loading" ? null : `projects ${opened?.updated_at ?? ""}`, (signal) => firstItems(MOST_PROJECTS, (page) => call("GET /my/projects", { query: page }, { signal })));
   const [isCreating, setCreating] = useState(false);
   const projects: readonly Pick<Project, "id" | "name">[] = data?.items ?? [];
   const entries: MenuEntry[] = [

@@ -9,7 +9,7 @@ const MIN_PASSWORD = 8;
 const IS_LOCAL = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
 /** E-mail and password, a new account where that is open, or a hint to `artel link`. */
-export function SignIn({ state }: { state: Extract<AccountState, { phase: "signed_out" | "asking" }> }) {
+export default function SignIn({ state }: { state: Extract<AccountState, { phase: "signed_out" | "asking" }> }) {
   const t = useT();
   const [isNew, setNew] = useState(false);
   if (state.phase === "asking") return <ChangeAccount question={state.question} />;
