@@ -77,17 +77,17 @@ def test_title_that_the_user_gives_meanwhile_stays(
 ) -> None:
     script[f"{mark} one"] = [Say("Yes."), hold := Hold("A title")]
     script[f"{mark} two"] = script[f"{mark} three"] = [Say("Yes."), Say("Another title")]
-    asked, queued, last = person.session(), person.session(), person.session()
-    person.say(asked, f"{mark} one")
+    held, queued, last = person.session(), person.session(), person.session()
+    person.say(held, f"{mark} one")
     eventually(lambda: hold.arrived)
     person.say(queued, f"{mark} two")
-    for session in (asked, queued):
+    for session in (held, queued):
         assert person.http.patch(f"/my/chat/sessions/{session}", json={"title": "Mine"}).status_code == 200
     hold.release()
     person.say(last, f"{mark} three")
     eventually(lambda: person.get(f"/my/chat/sessions/{last}")["title"] == "Another title")  # titles are made in turn
 
-    assert [person.get(f"/my/chat/sessions/{session}")["title"] for session in (asked, queued)] == ["Mine", "Mine"]
+    assert [person.get(f"/my/chat/sessions/{session}")["title"] for session in (held, queued)] == ["Mine", "Mine"]
     assert not _asked(model, f"{mark} two")
 
 
