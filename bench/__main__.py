@@ -19,6 +19,7 @@ from bench import (
     nodes,
     plans,
     projects,
+    retrieval,
     sessions,
     spaces,
 )
@@ -40,6 +41,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
         plans,
         spaces,
         memories,
+        retrieval,
         nodes,
     )
 }
