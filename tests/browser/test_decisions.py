@@ -1,27 +1,31 @@
-"""Questions and plans in the web UI: everything is in view before it is decided, and all of it by keyboard."""
+"""Questions about files and tools in the web UI: all is in view before it is decided, and stays in the timeline."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 from playwright.sync_api import Page, expect
 
+from tests.actors.file_server import serving
 from tests.actors.team import Team
 from tests.browser.test_web_ui import sign_in, violations
+from tests.browser.visits import Complaints
 from tests.conftest import StartServer, with_model
 from tests.connector import connected
 from tests.deadlines import eventually
+from tests.folders import connected_folder
 from tests.model_server import Behaviour, ByMark, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
 
 __all__ = ["violations"]
 
-FIVE = {"a": "", "b": "", "c": "a b", "d": "c", "e": "d"}
 DIFF = "--- a/app.py\n+++ b/app.py\n@@ -1,9 +1,12 @@\n" + "".join(
     [*(f" kept {number}\n" for number in range(6)), *(f"-old {number}\n" for number in range(3))]
     + [f"+new {number}\n" for number in range(6)]
@@ -62,8 +66,12 @@ def folder(person: Person, project_id: int, diff: str = DIFF, **hello: Any) -> I
             thread.join(10)
 
 
-def write(path: str = "app.py") -> Say:
-    return Say(tools=[Tool("tool_write_file", json.dumps({"path": path, "content": "new"}))])
+def call(name: str, **arguments: Any) -> Say:
+    return Say(tools=[Tool(name, json.dumps(arguments))])
+
+
+def write(path: str = "app.py", content: str = "new") -> Say:
+    return call("tool_write_file", path=path, content=content)
 
 
 def in_turn(answers: list[Say]) -> Behaviour:
@@ -75,57 +83,314 @@ def in_turn(answers: list[Say]) -> Behaviour:
     return answer
 
 
-def open_session(page: Page, person: Person, project_id: int, text: str) -> None:
+def open_session(page: Page, person: Person, project_id: int, text: str = "") -> str:
     """Open a new conversation, and send a message to the coder."""
     session = person.session(project_id)
     code = person.http.post("/auth/codes").json()["code"]
     page.goto(f"/p/{project_id}/c/{session}#code={code}")
     expect(page.get_by_role("textbox", name="Message")).to_be_visible()
-    assert person.post(session, text, "agent_coder", {"Prefer": "respond-async"}).status_code == 202
+    if text:
+        assert person.post(session, text, "agent_coder", {"Prefer": "respond-async"}).status_code == 202
+    return session
 
 
-def is_whole_in_view(page: Page, text: str) -> bool:
-    """Return whether the last element with a text is in the viewport, whole, and not covered."""
-    seen: bool = page.get_by_text(text, exact=True).last.evaluate(
-        """(element) => {
-          const { top, bottom, left } = element.getBoundingClientRect();
-          const hit = document.elementFromPoint(left + 2, (top + bottom) / 2);
-          return top >= 0 && bottom <= innerHeight && (element.contains(hit) || hit?.contains(element));
-        }"""
-    )
-    return seen
+class Asked:
+    """A conversation with the coder, whose question stands above the composer."""
+
+    def __init__(self, page: Page, person: Person, models: ModelServer, mark: str) -> None:
+        self.page, self.person, self.mark = page, person, mark
+        self.project: int = person.project()["id"]
+        assert isinstance(models.default, ByMark)
+        self._script = models.default
+        self.bar = page.get_by_role("region", name="A question for you")
+        self.panel = page.get_by_role("complementary", name="Details")
+        self.log = page.get_by_role("log", name="Messages")
+        self._session = ""
+
+    def open(self) -> None:
+        self._session = open_session(self.page, self.person, self.project)
+
+    def ask(self, *answers: Say) -> None:
+        """Send a message that the model answers so."""
+        self._script[self.mark] = in_turn(list(answers))
+        sent = self.person.post(self._session, f"{self.mark} please", "agent_coder", {"Prefer": "respond-async"})
+        assert sent.status_code == 202
+
+    def press(self, name: str) -> None:
+        self.page.get_by_role("button", name=name, exact=True).click()
+
+    def refuse(self, why: str = "") -> None:
+        self.press("Refuse…")
+        self.page.get_by_role("textbox", name="Why?").fill(why)
+        self.page.keyboard.press("Enter")
+
+    def tab_to(self, name: str) -> None:
+        """Move the focus to a button with the Tab key only."""
+        focused = self.page.locator(":focus")
+        for _ in range(80):
+            if focused.count() and (focused.get_attribute("aria-label") or focused.inner_text()).startswith(name):
+                return
+            self.page.keyboard.press("Tab")
+        raise AssertionError(f"{name} can't be reached with the Tab key")
+
+
+@pytest.fixture
+def asked(page: Page, person: Person, models: ModelServer, mark: str) -> Asked:
+    return Asked(page, person, models, mark)
+
+
+@pytest.mark.req("CHT-10.1", "CHT-10.6", "CLI-01.11", "DEC-02.6")
+@pytest.mark.usefixtures("violations")
+def test_decisions_reads_and_undos_stay_in_the_timeline_with_the_same_words(
+    asked: Asked, complaints: Complaints, tmp_path: Path
+) -> None:
+    complaints.expected += ["409", "503"]
+    page, log = asked.page, asked.log
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("old\n")
+    asked.open()
+    with connected_folder(tmp_path, asked.person, asked.project, "--ask", "browser") as folder:
+        reads = [call("tool_read_file", path="a.txt"), call("tool_stat", path="a.txt"), call("tool_list_directory")]
+        asked.ask(*reads, write("a.txt", "new\n"), call("tool_delete_file", path="a.txt"), Say("It is kept."))
+        asked.press("Allow once")
+        expect(asked.bar).to_contain_text("Coder wants to delete")
+        expect(asked.bar).to_contain_text("Would delete a.txt (4 bytes)")
+        expect(asked.bar).to_contain_text("This can be undone for a week.")
+        expect(log).not_to_contain_text("delete")  # what waits for an answer was not done
+        asked.refuse("I need it")
+        expect(log).to_contain_text("It is kept.")
+        expect(log).to_contain_text("You refused.")
+        expect(log).not_to_contain_text("deleted")
+        assert folder.files() == {"a.txt": b"new\n"}
+
+        folder.disconnect()
+        asked.press("Undo")
+        expect(page.get_by_text("Run artel connect in your folder")).to_be_visible()
+        folder.connect("--ask", "browser")
+        asked.press("Undo")
+        expect(log).to_contain_text("a.txt was put back.")
+        assert folder.files() == {"a.txt": b"old\n"}
+        asked.press("Redo")
+        expect(log).to_contain_text("a.txt was changed again.")
+        (tmp_path / "work" / "a.txt").write_text("mine\n")
+        asked.press("Undo")
+        expect(log).to_contain_text("a.txt was changed since, and stays.")
+        page.get_by_role("button", name="Compare a.txt").click()
+        expect(asked.panel.get_by_role("row")).to_contain_text(["mine", "old"])
+        asked.panel.get_by_role("button", name="Put back anyway").click()
+        expect(asked.panel).to_have_count(0)
+        expect(log.get_by_text("a.txt was put back.")).to_have_count(2)
+        expect(page.get_by_role("button", name="Redo")).to_have_count(1)
+        assert folder.files() == {"a.txt": b"old\n"}
+
+    entries = ["Read a.txt · Looked at a.txt · Listed 1 folder", "a.txt", "put back", "Coder wanted to delete a.txt."]
+    for text in [*entries, "You refused.", "I need it", "It is kept."]:
+        expect(log).to_contain_text(text)
+    shown = log.inner_text()
+    assert shown.count("was put back.") == 2
+    page.reload()
+    expect(log.get_by_text("a.txt was put back.")).to_have_count(2)
+    assert log.inner_text() == shown
+    said = json.dumps(asked.person.get("/my/approvals?status=rejected")["items"])
+    assert "I need it" in said
+
+
+@pytest.mark.req("CHT-10.1", "CHT-03.2")
+@pytest.mark.usefixtures("violations")
+def test_link_plan_approval_diff_allow_undo_and_redo_with_the_keyboard_only(
+    asked: Asked, models: ModelServer, tmp_path: Path
+) -> None:
+    page, mark = asked.page, asked.mark
+    team = Team(mark, needs={"a": "", "b": "a", "c": "b"})
+    content = "".join(f"line {number}\n" for number in range(18))
+    team.does["b"] = in_turn([write("app.py", content), Say("Result of b.")])
+    assert isinstance(models.default, ByMark)
+    models.default[mark] = team
+    sign_in(page, asked.person)
+    project = int(page.url.split("/p/")[1].split("/")[0])
+    with connected_folder(tmp_path, asked.person, project, "--ask", "browser") as folder:
+        page.keyboard.type(f"{mark} Please do it all.")
+        page.keyboard.press("Enter")
+        expect(asked.panel.get_by_role("button", name="Approve")).to_be_in_viewport(ratio=1)
+
+        def approves() -> bool:
+            page.keyboard.press("Enter")
+            return not asked.panel.get_by_role("button", name="Approve").is_visible()
+
+        eventually(approves)  # keys count only after a moment
+        expect(asked.bar).to_contain_text("Coder wants to write")
+        lines = page.get_by_role("region", name="Changes of app.py").get_by_role("row")
+        expect(asked.bar.get_by_role("button", name="Allow once")).to_be_in_viewport(ratio=1)
+        expect(lines.last).to_be_in_viewport(ratio=1)
+        in_view = "rows => rows.filter(row => row.getBoundingClientRect().bottom <= innerHeight).length"
+        assert lines.evaluate_all(in_view) >= 15
+
+        def allows() -> bool:
+            page.keyboard.press("Enter")
+            return not asked.bar.is_visible()
+
+        eventually(allows)
+        expect(asked.log).to_contain_text("All of it, in one.")
+        assert folder.files() == {"app.py": content.encode()}
+        asked.tab_to("Undo")
+        page.keyboard.press("Enter")
+        expect(asked.log).to_contain_text("app.py was removed.")
+        assert folder.files() == {}
+        asked.tab_to("Redo")
+        page.keyboard.press("Enter")
+        expect(asked.log).to_contain_text("app.py was changed again.")
+        assert folder.files() == {"app.py": content.encode()}
+
+
+@pytest.mark.req("SEC-03.2", "SEC-03.3", "AGT-02.7")
+@pytest.mark.usefixtures("violations")
+def test_everything_that_is_approved_is_shown_with_its_hidden_characters(asked: Asked, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big.csv").write_bytes(b"x" * 10_000_001)
+    asking = {"settings": {"tools": {"write_file": {"requires_approval": True}}}}
+    assert asked.person.http.patch(f"/my/projects/{asked.project}", json=asking).status_code == 200
+    asked.open()
+    warning = asked.bar.get_by_role("alert").first
+    trojan = 'if role != "user\u202e \u2066# admins only\u2069 \u2066" :\n'
+    with connected_folder(tmp_path, asked.person, asked.project, "--ask", "browser"):
+        asked.ask(write(".bashrc", trojan), Say("One."))
+        row = asked.panel.get_by_role("row").filter(has_text="if role")
+        expect(row).to_contain_text('if role != "user\\u202e \\u2066# admins only\\u2069 \\u2066" :')
+        expect(row.locator("span").filter(has_text="\\u")).to_have_text(["\\u202e", "\\u2066", "\\u2069", "\\u2066"])
+        expect(warning).to_contain_text(
+            "There are 4 hidden characters (U+202E, U+2066, U+2069); they are shown as \\u202e."
+        )
+        asked.refuse()
+        expect(asked.log).to_contain_text("One.")
+
+        asked.ask(write("x.py", f"# {'padding ' * 20}\n" * 2_000 + "a = 1 \u202e\n"), Say("Two."))
+        expect(warning).to_contain_text("What is not shown has 1 hidden character (U+202E).")
+        expect(asked.panel).to_contain_text("… cut, ")
+        asked.refuse()
+        expect(asked.log).to_contain_text("Two.")
+
+        asked.ask(write("big.csv", "small"), Say("Three."))
+        expect(warning).to_contain_text("Would replace 10,000,001 bytes that are not shown and can't be undone.")
+        expect(asked.page.get_by_role("button", name="Allow once")).to_be_visible()
+        expect(asked.page.get_by_role("button", name="Allow…")).to_have_count(0)
+        asked.refuse()
+        expect(asked.log).to_contain_text("Three.")
+
+    asked.ask(call("write_file", path="notes.md", content="rm -rf ~ \u202e\npath: safe.md"), Say("Four."))
+    expect(asked.bar).to_contain_text("Coder wants to use")
+    expect(warning).to_contain_text("There is 1 hidden character (U+202E); it is shown as \\u202e.")
+    # No argument can look like two.
+    expect(asked.bar.locator("pre")).to_have_text("path: notes.md\ncontent: rm -rf ~ \\u202e\n  | path: safe.md")
+    asked.refuse()
+    expect(asked.log).to_contain_text("Four.")
+    assert (tmp_path / "work" / "big.csv").stat().st_size == 10_000_001
 
 
 @pytest.mark.usefixtures("violations")
-def test_plan_of_five_tasks_is_read_edited_and_approved_in_one_view(
-    page: Page, person: Person, models: ModelServer, mark: str
+def test_decisions_elsewhere_later_and_of_others_are_seen_at_once(asked: Asked, complaints: Complaints) -> None:
+    complaints.expected.append("409")
+    page, person = asked.page, asked.person
+    asked.open()
+    with folder(person, asked.project, mode="browser") as done:
+        asked.ask(call("tool_delete_file", path="a"), Say("One."))
+        expect(asked.bar).to_contain_text("Coder wants to delete")
+        [pending] = person.get("/my/approvals", status="pending")["items"]
+        asked.press("30 minutes more")
+        expect(asked.bar.get_by_role("timer")).to_contain_text("3")
+        extended = person.get(f"/my/approvals/{pending['id']}")["expires_at"]
+        assert extended > pending["expires_at"]
+        person.http.post(f"/my/approvals/{pending['id']}/confirm", json={"decision": "reject"})
+        expect(asked.bar).to_have_count(0)
+        expect(asked.log).to_contain_text("You refused.")
+        expect(asked.log).to_contain_text("One.")
+
+        asked.ask(call("tool_delete_file", path="b"))
+        expect(asked.bar).to_contain_text("wants to delete")
+        asked.press("Stop")
+        expect(asked.bar).to_have_count(0)
+        expect(asked.log).to_contain_text("No longer needed.")
+        eventually(lambda: not person.get("/my/approvals", status="pending")["items"])
+
+        asked.ask(write(), Say("Three."))
+        page.route(
+            "**/confirm", lambda route: route.fulfill(status=409, json={"code": "approval_decided", "detail": "Late."})
+        )
+        asked.press("Allow once")
+        expect(asked.bar.get_by_role("alert").filter(has_text="Late.")).to_be_visible()
+        page.unroute("**/confirm")
+        page.reload()  # nothing is lost with the page
+        asked.press("Allow…")
+        page.get_by_role("menuitem", name="Until the folder is disconnected: *.py").click()
+        expect(asked.log).to_contain_text("Three.")
+        expect(asked.log).to_contain_text("allowed for now")
+    assert [each["method"] for each in done] == ["workspace/write"]
+    [used] = person.get("/my/approvals", status="used")["items"]
+    assert person.get(f"/my/chat/{used['session_id']}/timeline", limit=50)
+
+
+@pytest.mark.usefixtures("violations")
+def test_question_of_the_terminal_can_be_answered_here_from_now_on(asked: Asked) -> None:
+    def answer(method: str, _: dict[str, Any]) -> dict[str, Any]:
+        if method == "workspace/settings":
+            changed.set()
+            return {"mode": "both"}
+        where = "both" if changed.is_set() else "terminal"
+        return {"success": False, "code": "asks", "error": "asked", "ask_id": where, "diff": DIFF, "where": where}
+
+    changed = threading.Event()
+    asked.open()
+    with serving(asked.person, asked.project, answer, mode="terminal", features=["settings"], machine="laptop"):
+        asked.ask(write(), Say("One."))
+        expect(asked.bar).to_contain_text("Answer in the terminal of laptop. Here you can only refuse.")
+        expect(asked.page.get_by_role("button", name="Allow once")).to_have_count(0)
+        asked.press("Answer here from now on")
+        expect(
+            asked.page.get_by_text("From the next question on you are asked here and in the terminal.")
+        ).to_be_visible()
+        asked.refuse()
+        expect(asked.log).to_contain_text("One.")
+        asked.ask(write("b.py"), Say("Two."))
+        expect(asked.page.get_by_role("button", name="Allow once")).to_be_visible()
+        asked.refuse()
+        expect(asked.log).to_contain_text("Two.")
+
+
+@pytest.mark.usefixtures("violations")
+def test_files_of_one_agent_are_allowed_together_after_all_were_seen(
+    asked: Asked, models: ModelServer, tmp_path: Path
 ) -> None:
-    team = Team(mark, needs=FIVE)
+    page, mark = asked.page, asked.mark
+    team = Team(mark, needs={"a": "", "b": "", "c": "a b"})
+    long = "".join(f"line {number}\n" for number in range(60))
+    for name in "ab":
+        team.does[name] = in_turn([write(f"{name}.py", long), Say(f"Result of {name}.")])
     assert isinstance(models.default, ByMark)
     models.default[mark] = team
-    sign_in(page, person)
-    page.keyboard.type(f"{mark} Please do it all.")
-    page.keyboard.press("Enter")
-
-    panel = page.get_by_role("complementary", name="Details")
-    approve = panel.get_by_role("button", name="Approve")
-    expect(approve).to_be_in_viewport(ratio=1)
-    for name in FIVE:
-        expect(panel.get_by_text(f"{mark} do {name}.", exact=True)).to_be_in_viewport(ratio=1)
-        assert is_whole_in_view(page, f"{mark} do {name}.")
-    before = panel.get_by_text("at most").first.inner_text()
-    assert before.startswith("About $")
-
-    panel.get_by_role("button", name="Edit").click()
-    panel.get_by_role("button", name="Leave out task e").click()
-    panel.get_by_role("textbox", name="What task d does").fill(f"{mark} do d. In French.")
-    expect(panel.get_by_text("at most").first).not_to_have_text(before)
-    panel.get_by_role("button", name="Approve with changes").click()
-
-    expect(page.get_by_role("log")).to_contain_text("All of it, in one.")
-    expect(panel.get_by_role("heading", name="Plan · 4 of 4")).to_be_visible()
-    assert sorted(team.called) == ["a", "b", "c", "d"]
-    assert "In French." in team.requests["d"].text
+    sign_in(page, asked.person)
+    project = int(page.url.split("/p/")[1].split("/")[0])
+    with connected_folder(tmp_path, asked.person, project, "--ask", "browser") as folder:
+        page.keyboard.type(f"{mark} Please do it all.")
+        page.keyboard.press("Enter")
+        asked.press("Approve")
+        asked.press("Show all 2 files")
+        allow = asked.panel.get_by_role("button", name="Allow all 2 files")
+        expect(asked.panel).to_contain_text("Look at every file first.")
+        allow.click(force=True)
+        asked.panel.get_by_role("button", name="Full screen").click()
+        assert asked.panel.bounding_box()["width"] > 900  # type: ignore[index]
+        assert folder.files() == {}
+        for name in ("a.py", "b.py"):
+            last = asked.panel.get_by_role("region", name=f"Changes of {name}").get_by_role("row").last
+            last.scroll_into_view_if_needed()
+        asked.panel.get_by_role("region", name="Changes of b.py").evaluate(
+            "region => region.closest('section').lastElementChild.scrollIntoView()"
+        )
+        expect(asked.panel).not_to_contain_text("Look at every file first.")
+        allow.click()
+        expect(asked.log).to_contain_text("All of it, in one.")
+        assert folder.files() == {"a.py": long.encode(), "b.py": long.encode()}
+    used = [each for each in asked.person.get("/my/approvals", status="used")["items"] if each["kind"] == "tool"]
+    assert sorted(each["arguments"]["path"] for each in used) == ["a.py", "b.py"]
 
 
 @pytest.mark.usefixtures("violations")
@@ -143,7 +408,7 @@ def test_write_is_seen_and_allowed_by_keyboard_only(page: Page, person: Person, 
         expect(lines.last).to_be_in_viewport(ratio=1)
         assert sum(row.is_visible() for row in lines.all()) >= 15
         expect(bar.get_by_role("button", name="Allow once")).to_be_in_viewport(ratio=1)
-        assert page.title().startswith("(1) ")
+        expect(page).to_have_title(re.compile(r"^\(1\) "))
 
         always = page.get_by_role("menuitem", name="Always: *.py")
 

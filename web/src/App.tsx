@@ -22,8 +22,8 @@ export interface PageProps {
 const PAGES: Record<PageName, ComponentType<PageProps>> = {
   home: lazy(() => import("./pages/chat/Home")),
   chat: lazy(() => import("./pages/chat")),
-  inbox: lazy(() => import("./pages/inbox")),
-  plans: lazy(() => import("./pages/plans")),
+  inbox: lazy(() => withPageTexts(import("./pages/inbox"))),
+  plans: lazy(() => withPageTexts(import("./pages/plans"))),
   files: lazy(() => withPageTexts(import("./pages/files"))),
   agents: lazy(() => withPageTexts(import("./pages/agents"))),
   memory: lazy(() => withPageTexts(import("./pages/memory"))),

@@ -193,7 +193,15 @@ def _plan(plan: Workflow, tasks: Sequence[WorkflowTask]) -> TimelineItem:
         at=plan.created_at,
         turn_id=plan.turn_id,
         text=f"Plan: {done} of {len(own)} {'task' if len(own) == 1 else 'tasks'} done, {plan.status}.",
-        plan=TimelinePlan(workflow_id=plan.id, status=plan.status, tasks=len(own), tasks_done=done, cost=cost),
+        plan=TimelinePlan(
+            workflow_id=plan.id,
+            status=plan.status,
+            tasks=len(own),
+            tasks_done=done,
+            cost=cost,
+            started_at=plan.started_at,
+            finished_at=plan.finished_at,
+        ),
     )
 
 

@@ -312,6 +312,8 @@ class TimelinePlan(ResponseBody):
     tasks: int = Field(examples=[3])
     tasks_done: int = Field(examples=[3])
     cost: float | None = Field(description="In dollars; null if a price is unknown.")
+    started_at: datetime | None
+    finished_at: datetime | None
 
 
 class FileOutcome(ResponseBody):

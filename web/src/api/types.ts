@@ -1592,6 +1592,8 @@ export interface TimelinePlan {
   tasks_done: number;
   /** In dollars; null if a price is unknown. */
   cost: number | null;
+  started_at: string | null;
+  finished_at: string | null;
 }
 
 /** A tool call that changed no file of the user. */

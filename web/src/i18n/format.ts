@@ -94,3 +94,8 @@ export function formatBytes(bytes: number): string {
   const options: Intl.NumberFormatOptions = { style: "unit", unitDisplay: "short", maximumFractionDigits: 1 };
   return new Intl.NumberFormat(locale(), { ...options, unit: units[step] ?? "byte" }).format(bytes / 1000 ** step);
 }
+
+/** Return an amount in cents, never less than it is. */
+export function formatAtMost(usd: number): string {
+  return formatMoney(usd < 0.01 ? usd : Math.ceil(usd * 100 - 1e-6) / 100);
+}

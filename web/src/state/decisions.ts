@@ -25,6 +25,8 @@ export interface Subject {
   grant: string | null;
   /** Only the terminal where the folder is connected takes an approval. */
   isInTerminal: boolean;
+  /** A file would be deleted whose content is kept for a while. */
+  canBeUndone: boolean;
   /** Nothing would change, or the file would be empty: there is no diff to show. */
   isSame: boolean;
 }
@@ -61,6 +63,7 @@ export function subjectOf(asked: Asked): Subject {
     isHighRisk: asked.risk === "high",
     grant: typeof details["grant"] === "string" && details["grant"] !== "" ? details["grant"] : null,
     isInTerminal: details["where"] === "terminal",
+    canBeUndone: verb === "delete" && typeof details["old_sha256"] === "string" && details["old_sha256"] !== "" && typeof details["warning"] !== "string",
     isSame: diff === "" && details["old_sha256"] === details["new_sha256"],
   };
 }

@@ -123,6 +123,8 @@ export const chat = {
   plan_running: "running",
   plan_completed: "done",
   plan_failed: "stopped",
+  plan_partial: "partly done",
+  plan_timeout: "out of time",
   plan_cancelled: "stopped by you",
   plan_rejected: "you refused",
   plan_expired: "nobody answered in time",

@@ -42,7 +42,7 @@ export const decisions = {
   askAgain: "Ask again",
   sameContent: "No change: the file already says this.",
   emptyContent: "The file is empty then.",
-  wouldDelete: "Would delete {path}. This can be undone for a week.",
+  undoable: "This can be undone for a week.",
   notifyAsk: "Tell you when something waits for you, also while you look elsewhere?",
   notifyYes: "Turn on notifications",
   notifyNo: "No",

@@ -124,6 +124,8 @@ export const chat: Translated<typeof english> = {
   plan_running: "выполняется",
   plan_completed: "выполнен",
   plan_failed: "остановился",
+  plan_partial: "сделан частично",
+  plan_timeout: "время вышло",
   plan_cancelled: "остановлен вами",
   plan_rejected: "вы отказали",
   plan_expired: "никто не ответил вовремя",

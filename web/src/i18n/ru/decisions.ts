@@ -45,7 +45,7 @@ export const decisions: Translated<typeof english> = {
   askAgain: "Спросить ещё раз",
   sameContent: "Без изменений: в файле уже то же самое.",
   emptyContent: "Файл станет пустым.",
-  wouldDelete: "Будет удалён {path}. Это можно отменить в течение недели.",
+  undoable: "Это можно отменить в течение недели.",
   notifyAsk: "Сообщать, когда что-то ждёт вашего ответа, даже если вы смотрите в другое место?",
   notifyYes: "Включить уведомления",
   notifyNo: "Нет",

@@ -124,6 +124,8 @@ export const chat: Translated<typeof english> = {
   plan_running: "进行中",
   plan_completed: "已完成",
   plan_failed: "已中断",
+  plan_partial: "部分完成",
+  plan_timeout: "超时",
   plan_cancelled: "已被你停止",
   plan_rejected: "你拒绝了",
   plan_expired: "无人及时回答",

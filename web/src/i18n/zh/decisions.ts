@@ -40,7 +40,7 @@ export const decisions: Translated<typeof english> = {
   askAgain: "再问一次",
   sameContent: "没有变化：文件内容已经如此。",
   emptyContent: "文件将变为空。",
-  wouldDelete: "将删除 {path}。一周内可以撤销。",
+  undoable: "一周内可以撤销。",
   notifyAsk: "有事等你决定时，即使你在看别处也通知你吗？",
   notifyYes: "打开通知",
   notifyNo: "不用",

@@ -4,11 +4,9 @@ import { chat } from "./chat";
 import { common } from "./common";
 import { decisions } from "./decisions";
 import { errors } from "./errors";
-import { inbox } from "./inbox";
 import { markdown } from "./markdown";
 import { palette } from "./palette";
-import { plans } from "./plans";
 import { shell } from "./shell";
 import { signIn } from "./signIn";
 
-export default { chat, common, decisions, errors, inbox, markdown, palette, plans, shell, signIn };
+export default { chat, common, decisions, errors, markdown, palette, shell, signIn };

@@ -3,11 +3,13 @@
 import { activity } from "./activity";
 import { agents } from "./agents";
 import { files } from "./files";
+import { inbox } from "./inbox";
 import { manage } from "./manage";
 import { memory } from "./memory";
 import { models } from "./models";
+import { plans } from "./plans";
 import { settings } from "./settings";
 import { usage } from "./usage";
 import { welcome } from "./welcome";
 
-export default { activity, agents, files, manage, memory, models, settings, usage, welcome };
+export default { activity, agents, files, inbox, manage, memory, models, plans, settings, usage, welcome };

@@ -28,7 +28,7 @@ export function planCreated(state: SessionState, event: EventOf<"task_plan_creat
     at: event.timestamp,
     turn_id: event.turn_id,
     text: "",
-    plan: { workflow_id: id, status: "running", tasks: plan.tasks.length, tasks_done: 0, cost: null },
+    plan: { workflow_id: id, status: "running", tasks: plan.tasks.length, tasks_done: 0, cost: null, started_at: null, finished_at: null },
   };
   return {
     ...state,
@@ -80,6 +80,13 @@ function emptyPlan(state: SessionState, event: EventOf<"task_plan_created">): Wo
     started_at: null,
     finished_at: null,
   };
+}
+
+/** Return a plan whose tasks wait only while something is asked: when a task goes on, no event tells. */
+export function shownPlan(plan: WorkflowState, approvals: SessionState["approvals"]): WorkflowState {
+  const isAsked = (task: WorkflowTaskState) => approvals.some(({ kind, turn_id, details }) => turn_id === plan.turn_id && (kind !== "tool" || details["task_id"] === task.id));
+  if (!plan.tasks.some((task) => task.status === "waiting" && !isAsked(task)) || isPlanOver(plan)) return plan;
+  return { ...plan, tasks: plan.tasks.map((task) => (task.status === "waiting" && !isAsked(task) ? { ...task, status: "running" } : task)) };
 }
 
 /** Return the plan of a turn; one that was tried again belongs to the newest turn. */

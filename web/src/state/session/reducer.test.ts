@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { SessionEvent, SessionStreamItem } from "@/api/types";
+import type { PageTimelineItem, SessionEvent, SessionStreamItem } from "@/api/types";
 import { heardLive, openedAt, recordings, reduceAll, shownOf } from "./recordings";
 import { reduceSession } from "./reducer";
 import { refetchAfter } from "./refetch";
@@ -170,4 +170,14 @@ test("what an event only announces is loaded after it", () => {
   expect(of("plan_request")).toEqual({ timeline: false, approvals: true, session: false, plans: [workflow.workflow_id] });
   expect(of("turn_completed")).toEqual({ timeline: true, approvals: false, session: true, plans: [workflow.workflow_id] });
   expect(of("context_retrieved")).toEqual({ timeline: false, approvals: false, session: false, plans: [] });
+});
+
+test("a call that was loaded when it was just sent goes when it has become a question", () => {
+  const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 10, 0, second)).toISOString();
+  const call = (id: string, second: number, status: string) => ({ id, kind: "tool_call", at: at(second), turn_id: "t", text: "", tool_call: { tool: "tool_write_file", arguments: {}, status } });
+  const page = (...items: object[]) => ({ items, total: items.length, limit: 50, offset: 0 }) as unknown as PageTimelineItem;
+  const sent = reduceSession(emptySession("s"), { type: "timeline_loaded", page: page(call("a", 1, "done"), call("b", 2, "sent")), asOf: 1 });
+  expect(Object.keys(sent.items)).toEqual(["a", "b"]);
+  const asked = reduceSession(sent, { type: "timeline_loaded", page: page(call("a", 1, "done")), asOf: 2 });
+  expect(Object.keys(asked.items)).toEqual(["a"]);
 });

@@ -67,7 +67,7 @@ function openTurn({ id, status, agent_id, started_at, continues }: TurnState): O
 
 /** Take entries of the timeline, except where something newer is known; older pages go before what is there. */
 function mergeTimeline(state: SessionState, page: PageTimelineItem, asOf: number): SessionState {
-  const items: Record<string, Entry> = { ...state.items };
+  const items = withoutGone(state, page, asOf);
   for (const item of page.items) if (!isOlder(state, item.id, asOf)) items[item.id] = item as Entry;
   // Calls whose result was known when the page was asked for are in it now.
   const calls: Record<string, LiveCall> = {};
@@ -75,6 +75,16 @@ function mergeTimeline(state: SessionState, page: PageTimelineItem, asOf: number
     if (call.returned === null || call.returned > asOf) calls[key] = call;
   }
   return { ...state, items, calls, firstOffset: Math.min(state.firstOffset, page.offset), sending: stillSending(state, items) };
+}
+
+/** Return the entries without calls that were just sent when they were loaded, and became a question instead. */
+function withoutGone(state: SessionState, page: PageTimelineItem, asOf: number): Record<string, Entry> {
+  const isNewest = page.offset + page.items.length >= page.total;
+  const first = page.items[0];
+  const loaded = new Set(page.items.map(({ id }) => id));
+  const isGone = (entry: Entry) =>
+    entry.kind === "tool_call" && entry.tool_call.status === "sent" && !loaded.has(entry.id) && !isOlder(state, entry.id, asOf) && (first === undefined || Date.parse(entry.at) >= Date.parse(first.at));
+  return Object.fromEntries(Object.entries(state.items).filter(([, entry]) => !(isNewest && isGone(entry))));
 }
 
 function isOlder(state: SessionState, id: string, asOf: number): boolean {

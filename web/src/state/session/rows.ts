@@ -23,7 +23,7 @@ export function createRows(): (state: SessionState) => readonly Row[] {
     // Only which drafts there are matters for the order: a new text alone makes no new rows.
     const isSame = written.length === answers.length && written.every(({ messageId }, place) => messageId === answers[place]?.messageId);
     if (!isSame) answers = written;
-    return arranged(state.items, state.calls, state.turns, state.sending, answers);
+    return arranged(state.items, state.calls, state.turns, state.sending, answers, state.approvals);
   };
 }
 
@@ -49,6 +49,7 @@ function arrange(
   turns: SessionState["turns"],
   sending: SessionState["sending"],
   answers: readonly Draft[],
+  approvals: SessionState["approvals"],
 ): readonly Row[] {
   const running = new Set(Object.values(calls).filter(({ returned }) => returned === null).map(({ turnId }) => turnId));
   // A call that was sent in an open turn is shown as a live one, and may still turn into a question.
@@ -71,7 +72,9 @@ function arrange(
       compare(one.id, other.id),
   );
   const rows: Row[] = entries.map((entry) => ({ key: entry.id, kind: "entry", entry }));
-  for (const call of Object.values(calls)) insertInTurn(rows, call.turnId, { key: call.key, kind: "call", call });
+  // A call that waits for the user's answer has not been made: the question tells of it.
+  const isAsked = (call: LiveCall) => call.returned === null && approvals.some(({ turn_id, tool }) => turn_id === call.turnId && tool === call.tool);
+  for (const call of Object.values(calls)) if (!isAsked(call)) insertInTurn(rows, call.turnId, { key: call.key, kind: "call", call });
   for (const { messageId, turnId } of answers) insertInTurn(rows, turnId, { key: messageId, kind: "draft", messageId, turnId, continues: turns[turnId ?? ""]?.continues ?? null });
   for (const each of sending) rows.push({ key: each.key, kind: "sending", sending: each });
   return rows;

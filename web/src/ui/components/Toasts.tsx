@@ -1,6 +1,7 @@
 import { X } from "lucide-react";
 import { dismiss, toasts } from "@/state/toasts";
 import { useCell, useT } from "../hooks";
+import { Prose } from "./Prose";
 import styles from "./Toasts.module.css";
 import { classes } from "./classes";
 
@@ -12,7 +13,9 @@ export function Toasts() {
     <div className={styles.region} role="status" aria-live="polite" aria-label={t("shell.notifications")}>
       {shown.map(({ id, kind, text, action }) => (
         <div key={id} className={classes(styles.toast, kind === "error" && styles.error)}>
-          <span className="data">{text}</span>
+          <span className="data">
+            <Prose text={text} />
+          </span>
           {action && (
             <button type="button" className={styles.action} onClick={action.run}>
               {action.label}

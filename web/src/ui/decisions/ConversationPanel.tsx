@@ -1,6 +1,7 @@
 import { type ReactNode, Suspense, lazy, useEffect, useMemo, useState } from "react";
 import { call } from "@/api/client";
 import type { ApprovalState } from "@/api/types";
+import { withPageTexts } from "@/i18n";
 import { subjectOf, together } from "@/state/decisions";
 import { type PanelView, closePanel, openPanel, panel, resetPanel, toggleFullPanel } from "@/state/panel";
 import type { Conversation } from "@/state/session/conversation";
@@ -19,7 +20,7 @@ import { Size } from "./Warnings";
 import { WIDE } from "./layout";
 import styles from "./Decisions.module.css";
 
-const PlanPanel = lazy(() => import("../plan/PlanPanel"));
+const PlanPanel = lazy(() => withPageTexts(import("../plan/PlanPanel")));
 
 interface PanelProps {
   conversation: Conversation;

@@ -84,6 +84,7 @@ function Bar({ approval, conversation, place, count, files, go }: BarProps) {
     <section ref={bar} className={styles.bar} tabIndex={-1} aria-label={t("decisions.region")}>
       <BarHead approval={approval} subject={subject} tasks={isPlan ? (plans[view.id]?.tasks.length ?? 0) : 0} place={place} count={count} go={go} />
       <Warnings subject={subject} />
+      {isInline && subject.canBeUndone && <p className="small muted">{t("decisions.undoable")}</p>}
       {isInline && subject.content && (
         <pre className={classes(styles.content, "data")} tabIndex={0}>
           <Visible text={subject.content} keep={"\n\t"} />

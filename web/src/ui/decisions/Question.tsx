@@ -2,7 +2,6 @@ import { Suspense, lazy } from "react";
 import type { ApprovalState } from "@/api/types";
 import { tOr } from "@/i18n";
 import { subjectOf } from "@/state/decisions";
-import { visible } from "@/state/visible";
 import { classes } from "@/ui/components";
 import { useT } from "@/ui/hooks";
 import { useAgentName, wantsText } from "./DecisionBar";
@@ -29,7 +28,7 @@ export function Question({ approval }: { approval: ApprovalState }) {
       </p>
       {approval.status !== "pending" && <p className="muted small">{tOr(`decisions.outcome_${approval.status}`, approval.status)}</p>}
       <Warnings subject={subject} />
-      {verb === "delete" && <p>{t("decisions.wouldDelete", { path: visible(subject.target) })}</p>}
+      {subject.canBeUndone && <p className="muted small">{t("decisions.undoable")}</p>}
       {isDiff ? (
         // Until the view is loaded the bare text: an answer is never offered without it.
         <Suspense fallback={<Plain text={content} />}>

@@ -1,6 +1,7 @@
 import { type ReactNode, useEffect, useMemo } from "react";
 import { closePanel, panel, toggleFullPanel } from "@/state/panel";
 import type { Conversation } from "@/state/session/conversation";
+import { shownPlan } from "@/state/session/plans";
 import { taskDrafts } from "@/state/session/rows";
 import type { SessionState } from "@/state/session/types";
 import { memoize } from "@/state/store";
@@ -25,7 +26,11 @@ export default function PlanPanel({ id, conversation, tabs }: PlanPanelProps) {
   const isWide = useMedia(WIDE);
   const { isFull } = useCell(panel);
   const { project } = useProjectState();
-  const plan = useSelected(conversation.store, (state) => state.plans[id] ?? null);
+  const select = useMemo(() => {
+    const show = memoize((plan: SessionState["plans"][string] | undefined, approvals: SessionState["approvals"]) => (plan ? shownPlan(plan, approvals) : null));
+    return (state: SessionState) => show(state.plans[id], state.approvals);
+  }, [id]);
+  const plan = useSelected(conversation.store, select);
   const asked = useSelected(
     conversation.store,
     (state) =>

@@ -2,7 +2,7 @@
 
 import type { ApprovalState, WorkflowState } from "@/api/types";
 import { t } from "@/i18n";
-import { formatDuration, formatMoney } from "@/i18n/format";
+import { formatAtMost, formatDuration, formatMoney } from "@/i18n/format";
 import { visible } from "@/state/visible";
 
 export interface Price {
@@ -12,16 +12,11 @@ export interface Price {
   unknown_prices?: readonly string[];
 }
 
-/** Return an amount in cents, never less than it is. */
-function atMost(usd: number): string {
-  return formatMoney(usd < 0.01 ? usd : Math.ceil(usd * 100 - 1e-6) / 100);
-}
-
 export function priceText({ estimated_cost: about, estimated_cost_high: high, unknown_prices: unknown = [] }: Price): string {
   if (high === null) return "";
   if (about === null) return unknown.length ? t("plans.priceUnknownOf", { models: visible(unknown.join(", ")) }) : t("plans.priceUnknown");
   if (high === 0) return t("plans.priceFree");
-  return t("plans.price", { about: formatMoney(about), most: atMost(high) });
+  return t("plans.price", { about: formatMoney(about), most: formatAtMost(high) });
 }
 
 /** Return "About $0.52, at most $5.56 · about 1 min". */
@@ -32,7 +27,7 @@ export function estimateText(price: Price): string {
 
 export function stopsAtText({ estimated_cost_high: high }: Price, limit: number | null): string {
   const most = limit !== null && high !== null ? Math.min(limit, high) : high;
-  return most ? t("plans.stopsAt", { most: atMost(most) }) : "";
+  return most ? t("plans.stopsAt", { most: formatAtMost(most) }) : "";
 }
 
 const FAR = 5; // times the expected price: then a lower limit is offered
@@ -49,7 +44,7 @@ export function limitOffer({ estimated_cost: about, estimated_cost_high: high }:
 
 export function spentText({ cost, agreed_cost: agreed }: WorkflowState): string {
   const spent = formatMoney(cost ?? 0);
-  return agreed ? t("plans.spent", { spent, agreed: atMost(agreed) }) : t("plans.spentOnly", { spent });
+  return agreed ? t("plans.spent", { spent, agreed: formatAtMost(agreed) }) : t("plans.spentOnly", { spent });
 }
 
 /** Return the price that a question names, else that of the plan. */

@@ -1,7 +1,7 @@
 import { Check, CircleAlert, ListTree } from "lucide-react";
 import { memo } from "react";
 import { tOr } from "@/i18n";
-import { formatDuration, formatMoney } from "@/i18n/format";
+import { formatAtMost, formatDuration, formatMoney } from "@/i18n/format";
 import { call } from "@/api/client";
 import { openPanel } from "@/state/panel";
 import { isPlanOver } from "@/state/session/plans";
@@ -24,16 +24,17 @@ export const PlanLine = memo(function PlanLine({ entry }: { entry: EntryOf<"plan
   const running = plan?.tasks.find((task) => task.status === "running");
   const cost = plan?.cost ?? entry.plan.cost;
   const most = plan?.agreed_cost ?? plan?.estimated_cost_high ?? null;
-  const took = plan?.started_at && plan.finished_at ? Date.parse(plan.finished_at) - Date.parse(plan.started_at) : null;
+  const { started_at: begun, finished_at: ended } = plan ?? entry.plan;
+  const took = begun && ended ? Date.parse(ended) - Date.parse(begun) : null;
   const isOver = isPlanOver({ status });
   const words = [
     t("chat.planTasks", { count: tasks }),
     isOver && status === "completed" ? null : t("chat.planDone", { count: tasks_done }),
     running ? t("chat.working", { agent: agentLabel(running.agent) }) : tOr(`chat.plan_${status}`, status),
     took === null ? null : formatDuration(took),
-    cost === null || cost === 0 ? null : isOver || most === null ? formatMoney(cost) : t("chat.costOfMost", { cost: formatMoney(cost), most: formatMoney(most) }),
+    cost === null || cost === 0 ? null : isOver || most === null ? formatMoney(cost) : t("chat.costOfMost", { cost: formatMoney(cost), most: formatAtMost(most) }),
   ];
-  const canGoOn = status === "failed" || status === "cancelled";
+  const canGoOn = ["failed", "cancelled", "partial"].includes(status);
   return (
     <div className={styles.plan} role="group" aria-label={t("chat.plan")}>
       {!isOver ? status === "awaiting_approval" ? <ListTree aria-hidden="true" size={15} /> : <Spinner /> : status === "completed" ? <Check aria-hidden="true" size={15} /> : <CircleAlert aria-hidden="true" size={15} />}
