@@ -43,13 +43,19 @@ class CutLine:
         """Cut every open connection."""
         self._loop.call_soon_threadsafe(self._break_all)
 
+    async def read_head(self, _reader: asyncio.StreamReader) -> bytes:
+        """Read the beginning of a connection; return what is passed on instead. Subclasses change it."""
+        return b""
+
     def _break_all(self) -> None:
         for writer in self._writers:
             writer.transport.abort()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        head = await self.read_head(reader)
         there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        back.write(head)
         self._writers |= {writer, back}
         await asyncio.gather(_copy(reader, back), _copy(there, writer))
         self._writers -= {writer, back}
