@@ -77,7 +77,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(running, "nursery", None)
     monkeypatch.setattr(running, "ARTEL", str(installed / "artel"))
-    started = Server.start(tmp_path, _outside_environment(tmp_path), "up", "--no-folder")
+    env = _outside_environment(tmp_path) | {"PATH": str(installed)}  # no Node, nor anything else of the machine
+    started = Server.start(tmp_path, env, "up", "--no-folder")
     yield started
     assert started.stop() == 0
 

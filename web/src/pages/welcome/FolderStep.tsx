@@ -21,25 +21,32 @@ export function FolderStep({ projectId, onDone }: { projectId: number; onDone: (
   }, [isWaiting, reload]);
   if (problem) return <LoadFailed problem={problem} retry={reload} />;
   if (!data) return <Skeleton />;
-  const server = location.origin + hrefOf("");
+  const rule = data.read_only ? t("welcome.readOnly") : data.ask ? t("welcome.asks") : t("welcome.neverAsks");
   return (
     <section className="stack" aria-label={t("welcome.folder")}>
       {data.online ? (
         <div className={styles.connected} role="status">
           <CircleCheck aria-hidden="true" size={18} />
-          <p>{t("welcome.connected", { folder: data.workspace_name ?? "", machine: data.machine ?? "" })}</p>
+          <p className="data">
+            {t("welcome.connected", { folder: data.workspace_name ?? "", machine: data.machine ?? "" })} {rule}
+          </p>
         </div>
       ) : (
         <>
           <p className="muted">{t("welcome.folderHint")}</p>
-          <h2>{t("welcome.thisMachine")}</h2>
-          <Command text={`artel connect . --project ${projectId}`} />
-          <h2>{t("welcome.otherMachine")}</h2>
-          <Command text={`pip install artel-ai && artel login --server ${server} && artel connect . --project ${projectId}`} />
+          <Commands projectId={projectId} />
           <p className="muted small" role="status">
             {t("welcome.waiting")}
           </p>
         </>
+      )}
+      {data.online && (
+        <details className={styles.other}>
+          <summary>{t("welcome.otherFolder")}</summary>
+          <div className="stack">
+            <Commands projectId={projectId} />
+          </div>
+        </details>
       )}
       <div className={styles.actions}>
         <Button kind={data.online ? "primary" : "plain"} onClick={onDone}>
@@ -47,6 +54,20 @@ export function FolderStep({ projectId, onDone }: { projectId: number; onDone: (
         </Button>
       </div>
     </section>
+  );
+}
+
+/** How a folder is connected, here and elsewhere. */
+function Commands({ projectId }: { projectId: number }) {
+  const t = useT();
+  const server = location.origin + hrefOf("");
+  return (
+    <>
+      <h2>{t("welcome.thisMachine")}</h2>
+      <Command text={`artel connect . --project ${projectId}`} />
+      <h2>{t("welcome.otherMachine")}</h2>
+      <Command text={`pip install artel-ai && artel login --server ${server} && artel connect . --project ${projectId}`} />
+    </>
   );
 }
 

@@ -1,4 +1,4 @@
-import { type SyntheticEvent, useState } from "react";
+import { type SyntheticEvent, useEffect, useRef, useState } from "react";
 import { call } from "@/api/client";
 import type { Models, ProviderTestResult } from "@/api/types";
 import { problemText } from "@/i18n/problemText";
@@ -36,6 +36,10 @@ function AddFirst({ onAdded, onSkip }: { onAdded: () => void; onSkip: () => void
   const [choice, setChoice] = useState<Choice>("openai");
   const [draft, setDraft] = useState<Draft>(() => emptyDraft());
   const [result, setResult] = useState<ProviderTestResult | null>(null);
+  const actions = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (result) actions.current?.scrollIntoView({ block: "nearest" }); // the result stands above them
+  }, [result]);
   const { data: found } = useResource("welcomeDiscover", (signal) => call("GET /admin/providers/discover", {}, { signal }));
   const choose = (next: Choice) => {
     setChoice(next);
@@ -96,7 +100,7 @@ function AddFirst({ onAdded, onSkip }: { onAdded: () => void; onSkip: () => void
       )}
       {result && <TestResult result={result} />}
       <FormError text={submit.problem && problemText(submit.problem)} />
-      <div className={styles.actions}>
+      <div ref={actions} className={styles.actions}>
         <Button kind="primary" type="submit" isBusy={submit.isBusy} isDisabled={choice !== "demo" && missingOf(draft) !== null}>
           {choice === "demo" ? t("welcome.next") : t("welcome.test")}
         </Button>

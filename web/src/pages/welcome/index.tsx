@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { call } from "@/api/client";
 import { MOST_PROJECTS, firstItems } from "@/api/paging";
 import { accountState } from "@/state/account";
@@ -27,6 +27,10 @@ export default function WelcomePage() {
     setPreference("welcomed", true);
     navigate(project ? paths.chat(project) : paths.home());
   };
+  const step = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (place > 0) step.current?.focus(); // the button that was pressed is gone
+  }, [place]);
   const next = () => setPlace(place + 1);
   const labels = { model: t("welcome.model"), folder: t("welcome.folder"), task: t("welcome.task") };
   return (
@@ -40,20 +44,22 @@ export default function WelcomePage() {
     >
       <div className={styles.wizard}>
         <ol role="list" className={styles.steps} aria-label={t("welcome.steps")}>
-          {STEPS.map((step, number) => (
-            <li key={step}>
+          {STEPS.map((each, number) => (
+            <li key={each}>
               <button type="button" className={styles.step} aria-current={number === place ? "step" : undefined} onClick={() => setPlace(number)}>
                 <span className={styles.number}>{number + 1}</span>
-                {labels[step]}
+                {labels[each]}
               </button>
             </li>
           ))}
         </ol>
-        {problem && <LoadFailed problem={problem} retry={reload} />}
-        {!problem && project === null && <Skeleton />}
-        {project !== null && place === 0 && <ModelStep isAdmin={isAdmin} onDone={next} />}
-        {project !== null && place === 1 && <FolderStep projectId={project} onDone={next} />}
-        {project !== null && place === 2 && <TaskStep projectId={project} onLeave={leave} />}
+        <div ref={step} tabIndex={-1} role="group" aria-label={labels[STEPS[place] ?? "task"]}>
+          {problem && <LoadFailed problem={problem} retry={reload} />}
+          {!problem && project === null && <Skeleton />}
+          {project !== null && place === 0 && <ModelStep isAdmin={isAdmin} onDone={next} />}
+          {project !== null && place === 1 && <FolderStep projectId={project} onDone={next} />}
+          {project !== null && place === 2 && <TaskStep projectId={project} onLeave={leave} />}
+        </div>
       </div>
     </PageFrame>
   );

@@ -26,7 +26,7 @@ export function TestResult({ result }: { result: ProviderTestResult }) {
       <CircleAlert aria-hidden="true" size={18} />
       <div>
         <p className="data">{result.error && <Prose text={result.error} />}</p>
-        <p className="small data">{t("models.tried", { address: result.url })}</p>
+        {!result.error?.includes(result.url) && <p className="small data">{t("models.tried", { address: result.url })}</p>}
       </div>
     </div>
   );
