@@ -87,7 +87,7 @@ def test_added_provider_is_tested_and_its_models_are_listed(
     dialog.get_by_role("textbox", name="Name", exact=True).fill("House")
     dialog.get_by_role("textbox", name="Address").fill(CLOSED)
     dialog.get_by_role("button", name="Test and add").click()
-    expect(dialog.get_by_role("alert").filter(has_text=f"Address that was tried: {CLOSED}/models")).to_be_visible()
+    expect(dialog.get_by_role("alert").filter(has_text=f"{CLOSED}/models can't be reached")).to_be_visible()
     dialog.get_by_role("textbox", name="Address").fill(models.url)
     dialog.get_by_label("Key").fill("sk-secret-x7Qd")
     dialog.get_by_role("button", name="Test and add").click()

@@ -5,7 +5,7 @@ import { Prose } from "../components";
 import { useT } from "../hooks";
 import styles from "./Models.module.css";
 
-/** What a test of a provider found; always with the address that was tried. */
+/** What a test of a provider found; always with the address that was tried, which most errors name themselves. */
 export function TestResult({ result }: { result: ProviderTestResult }) {
   const t = useT();
   if (result.ok) {
