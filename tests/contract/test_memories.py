@@ -85,10 +85,17 @@ class FlakyStore:
             await hook
 
     async def search(
-        self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
+        self,
+        collection: str,
+        text: str,
+        vector: Vector | None,
+        top_k: int,
+        where: Filter = EVERYTHING,
+        size: int | None = None,
     ) -> list[Hit]:
         self._fail_if_down()
         assert vector is None or where
+        assert size, "search_memory has counted them"
         return [Hit(id_, 0.5) for id_, point in self.points.get(collection, {}).items() if text in point.text][:top_k]
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:

@@ -77,6 +77,11 @@ def word_scores(query: str, texts: Iterable[str]) -> list[float]:
     return scores
 
 
+def full_match(query: str, documents: int) -> float:
+    """Return about the score of a document that has all words of the query, if hardly another one has them."""
+    return len(query_vector(query).indices) * (SATURATION + 1) * idf(max(documents, 1), 1)
+
+
 def idf(documents: int, with_term: int) -> float:
     """Return the inverse document frequency of a term, by Qdrant's formula."""
     return math.log((documents - with_term + 0.5) / (with_term + 0.5) + 1)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from artel.errors import ArtelError, ConfigurationInvalid
-from artel.vector_index.bm25 import document_vector, idf, query_vector
+from artel.vector_index.bm25 import document_vector, full_match, idf, query_vector
 from artel.vector_index.engine_threads import EngineThreads, is_engine_failure
-from artel.vector_index.search import best_by_words, best_first, candidate_count, clamp_top_k, fuse
+from artel.vector_index.search import best_by_words, best_first, candidate_count, clamp_top_k, combine
 from artel.vector_index.store import (
     EVERYTHING,
     Filter,
@@ -62,7 +62,13 @@ class ChromaStore:
         await self._thread.run(self._upsert, by_collection(points))
 
     async def search(
-        self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
+        self,
+        collection: str,
+        text: str,
+        vector: Vector | None,
+        top_k: int,
+        where: Filter = EVERYTHING,
+        size: int | None = None,
     ) -> list[Hit]:
         def search(found: Any) -> list[Hit]:
             words = _by_words(found, text, where)
@@ -70,7 +76,9 @@ class ChromaStore:
             if dense is None:
                 return best_by_words(words, top_k)
             limit = candidate_count(top_k)
-            return fuse([best_first(words)[:limit], _by_meaning(found, dense, limit, where)], top_k)
+            documents = int(found.count()) if size is None else size
+            meaning = _by_meaning(found, dense, limit, where)
+            return combine(best_first(words)[:limit], meaning, full_match(text, documents), top_k)
 
         check_collection(collection)
         return await self._use(collection, search, []) if clamp_top_k(top_k) else []

@@ -54,7 +54,13 @@ class EdgeStore:
         await self._writer.run(self._upsert, by_collection(points))
 
     async def search(
-        self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
+        self,
+        collection: str,
+        text: str,
+        vector: Vector | None,
+        top_k: int,
+        where: Filter = EVERYTHING,
+        size: int | None = None,
     ) -> list[Hit]:
         gate = EdgeGate(collection, self._dimensions)
         if clamp_top_k(top_k) == 0:
@@ -63,7 +69,10 @@ class EdgeStore:
 
         def search() -> list[Hit]:
             request = gate.searches(text, vector, candidate_count(top_k), where)
-            return gate.best(shard.query_batch(request), vector, top_k) if request else []
+            if request is None:
+                return []
+            documents = shard.count(gate.count()) if size is None else size
+            return gate.best(shard.query_batch(request), text, documents, vector, top_k)
 
         return await self._readers.run(search)
 

@@ -14,8 +14,8 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
-from artel.vector_index.bm25 import document_vector, query_vector
-from artel.vector_index.search import best_by_words, fuse
+from artel.vector_index.bm25 import document_vector, full_match, query_vector
+from artel.vector_index.search import best_by_words, combine
 from artel.vector_index.store import (
     EVERYTHING,
     Filter,
@@ -53,10 +53,15 @@ class _Gate(ABC):
         """The id of the marker, a point that exists as long as the collection, even when it is empty."""
         return _uuid(b"artel.marker", self._collection)
 
-    def best(self, results: Iterable[Iterable[Any]], vector: Vector | None, top_k: int) -> list[Hit]:
-        """Return the best hits of the searches for a text and vector."""
+    def best(
+        self, results: Iterable[Iterable[Any]], text: str, documents: int, vector: Vector | None, top_k: int
+    ) -> list[Hit]:
+        """Return the best hits of the searches for a text and vector in a collection of so many memories."""
         found = [[Hit(point.payload[ID], float(point.score)) for point in points] for points in results]
-        return best_by_words(found[0], top_k) if vector is None or not self._dimensions else fuse(found, top_k)
+        if vector is None or not self._dimensions:
+            return best_by_words(found[0], top_k)
+        *words, meaning = found  # there is no search by words for a text without words
+        return combine(words[0] if words else (), meaning, full_match(text, documents), top_k)
 
     def _point_id(self, memory_id: str) -> str:
         return _uuid(b"artel.memory", f"{self._collection}/{memory_id}")  # collection names contain no /

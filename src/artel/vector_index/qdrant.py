@@ -107,7 +107,13 @@ class QdrantStore:
                 await self._call(self._client.upsert(physical, some, wait=True))
 
     async def search(
-        self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
+        self,
+        collection: str,
+        text: str,
+        vector: Vector | None,
+        top_k: int,
+        where: Filter = EVERYTHING,
+        size: int | None = None,
     ) -> list[Hit]:
         """Search by words, and also by meaning if there is a vector, in one request."""
         gate = self._gate(collection)
@@ -115,7 +121,8 @@ class QdrantStore:
         if clamp_top_k(top_k) == 0 or not requests or not await self._exists(collection):
             return []
         results = await self._call(self._client.query_batch_points(self._physical_name(collection), requests))
-        return gate.best((result.points for result in results), vector, top_k)
+        documents = await self.count(collection) if size is None else size
+        return gate.best((result.points for result in results), text, documents, vector, top_k)
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
         gate, deleted = self._gate(collection), list(ids)

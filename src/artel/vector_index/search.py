@@ -19,7 +19,8 @@ async def search_memory(
     store: MemoryStore, embedder: Embedder, collection: str, query: str, top_k: int, where: Filter = EVERYTHING
 ) -> list[Hit]:
     """Return the best memories for a query; without an embedder, or if it fails, by words only."""
-    if not query.strip() or await store.count(collection) == 0:
+    size = await store.count(collection) if query.strip() else 0
+    if size == 0:
         return []
     vector: Vector | None = None
     if embedder.dimensions:
@@ -27,7 +28,7 @@ async def search_memory(
             [vector] = await embedder.embed([query])
         except ArtelError as failure:
             log.warning("memory_searched_by_words_alone", reason=failure.detail)
-    return await store.search(collection, query, vector, top_k, where)
+    return await store.search(collection, query, vector, top_k, where, size)
 
 
 def clamp_top_k(top_k: int) -> int:
@@ -40,8 +41,21 @@ def candidate_count(top_k: int) -> int:
     return max(CANDIDATES, 2 * clamp_top_k(top_k))
 
 
+def combine(words: Iterable[Hit], meaning: Iterable[Hit], full_match: float, top_k: int) -> list[Hit]:
+    """Merge a search by words with one by meaning: cosine similarity plus the share of the query that matches.
+
+    Ranks would give half of the votes to words also where no word of the query says anything. The weights are equal,
+    and scores between 0 and 1; `bench/retrieval.py` compares.
+    """
+    similarity = {hit.id: hit.score for hit in meaning}
+    lowest = min(similarity.values(), default=-1.0)  # of others it is not higher
+    shares = {hit.id: min(hit.score / full_match, 1.0) for hit in words}
+    scores = {each: (1 + similarity.get(each, lowest) + shares.get(each, 0.0)) / 3 for each in {**similarity, **shares}}
+    return best_first(Hit(memory_id, score) for memory_id, score in scores.items())[: clamp_top_k(top_k)]
+
+
 def fuse(searches: Sequence[Iterable[Hit]], top_k: int) -> list[Hit]:
-    """Merge searches by reciprocal rank fusion (score 1 is first in all of them); ties are ordered by id."""
+    """Merge searches by reciprocal rank fusion, since their scores are not comparable; ties are ordered by id."""
     scores: defaultdict[str, float] = defaultdict(float)
     for hits in searches:
         for rank, hit in enumerate(best_first(hits)):

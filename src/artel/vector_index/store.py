@@ -87,9 +87,18 @@ class MemoryStore(Protocol):
         """Store points, replace those with the same id and collection, and create missing collections."""
 
     async def search(
-        self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
+        self,
+        collection: str,
+        text: str,
+        vector: Vector | None,
+        top_k: int,
+        where: Filter = EVERYTHING,
+        size: int | None = None,
     ) -> list[Hit]:
-        """Return hits, best first: by words only, or by words and meaning if there is a vector."""
+        """Return hits, best first: by words only, or by words and meaning if there is a vector.
+
+        `size` is the number of memories in the collection; without it they are counted.
+        """
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
         """Delete some memories of the collection; unknown ids are ignored."""
