@@ -39,6 +39,10 @@ class CutLine:
             thread.join(10)
             self._loop.close()
 
+    def lead_to(self, port: int) -> None:
+        """Pass new connections on to another server."""
+        self._port = port
+
     def cut(self) -> None:
         """Cut every open connection."""
         self._loop.call_soon_threadsafe(self._break_all)
@@ -54,7 +58,11 @@ class CutLine:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         head = await self.read_head(reader)
-        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        except ConnectionError:  # no server is there
+            writer.transport.abort()
+            return
         back.write(head)
         self._writers |= {writer, back}
         await asyncio.gather(_copy(reader, back), _copy(there, writer))

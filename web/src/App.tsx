@@ -5,7 +5,7 @@ import { withPageTexts } from "./i18n";
 import { accountState, start } from "./state/account";
 import { watchInbox } from "./state/inbox";
 import { watchForNotifications } from "./state/notifications";
-import { showConversation } from "./state/openConversation";
+import { closeConversation } from "./state/openConversation";
 import { claimDrafts, setPreference } from "./state/preferences";
 import { openProject, showProject } from "./state/project";
 import { Button, EmptyState, ErrorBoundary, LoadFailed, Skeleton } from "./ui/components";
@@ -73,12 +73,12 @@ function SignedIn({ userId }: { userId: number }) {
     setPreference("lastProject", projectId);
   }, [projectId]);
   useEffect(() => {
-    if (route?.page !== "chat") showConversation(null);
+    if (route?.page !== "chat") closeConversation();
   }, [route?.page]);
   useEffect(() => {
     claimDrafts(userId);
     return () => {
-      showConversation(null);
+      closeConversation();
       showProject(null);
     };
   }, [userId]);

@@ -1,5 +1,6 @@
 // What this browser remembers about how the page looks. Nothing here is secret, and nothing is needed.
 
+import { forgetDraftFiles } from "./draftStore";
 import { createCell } from "./store";
 
 export type Theme = "system" | "light" | "dark";
@@ -88,11 +89,43 @@ export function storeDraft(key: string, text: string): void {
   }
 }
 
+// --- Messages that the server has not accepted yet, by conversation ---
+
+const OUTBOX = "artel.outbox.";
+
+export function readOutbox(sessionId: string): unknown[] {
+  try {
+    const stored: unknown = JSON.parse(localStorage.getItem(OUTBOX + sessionId) ?? "[]");
+    return Array.isArray(stored) ? stored : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Return the conversations with messages that were not accepted. */
+export function storedOutboxes(): string[] {
+  try {
+    return Object.keys(localStorage).flatMap((key) => (key.startsWith(OUTBOX) ? [key.slice(OUTBOX.length)] : []));
+  } catch {
+    return [];
+  }
+}
+
+export function storeOutbox(sessionId: string, messages: readonly unknown[]): void {
+  try {
+    if (messages.length) localStorage.setItem(OUTBOX + sessionId, JSON.stringify(messages));
+    else localStorage.removeItem(OUTBOX + sessionId);
+  } catch {
+    // As above: it is sent as long as the page is open.
+  }
+}
+
 /** Take over what is stored for an account: what somebody else wrote in this browser is forgotten. */
 export function claimDrafts(userId: number): void {
   try {
     if (localStorage.getItem(OWNER) === String(userId)) return;
-    for (const key of Object.keys(localStorage)) if (key.startsWith(DRAFT)) localStorage.removeItem(key);
+    for (const key of Object.keys(localStorage)) if (key.startsWith(DRAFT) || key.startsWith(OUTBOX)) localStorage.removeItem(key);
+    forgetDraftFiles();
     localStorage.setItem(OWNER, String(userId));
   } catch {
     // As above.

@@ -20,11 +20,11 @@ export function WaitingMessages({ takeBack }: { takeBack: (text: string) => void
       {messages.map((entry) => (
         <WaitingMessage key={entry.id} entry={entry} takeBack={takeBack} />
       ))}
-      {sending.map(({ key, content }) => (
+      {sending.map(({ key, content, isDelayed }) => (
         <li key={key} className={styles.waitingRow}>
           <Clock aria-hidden="true" size={14} />
           <span className={classes(styles.waitingText, "ellipsis", "data")}>{content}</span>
-          <span className="muted">{t("chat.sending")}</span>
+          <span className="muted">{t(isDelayed ? "chat.delayed" : "chat.sending")}</span>
         </li>
       ))}
     </ul>

@@ -1,7 +1,9 @@
 import { useEffect, useMemo, useState } from "react";
 import type { PageProps } from "@/App";
-import { openConversation, showConversation } from "@/state/openConversation";
+import { openConversation } from "@/state/openConversation";
 import type { Conversation } from "@/state/session/conversation";
+import { showConversation } from "@/state/session/opening";
+import { resumeOutboxes } from "@/state/session/outbox";
 import { Button, EmptyState, LoadFailed, Skeleton } from "@/ui/components";
 import { useCell, useProject, useProjectState, useSelected, useT } from "@/ui/hooks";
 import { ConversationPanel } from "@/ui/decisions/ConversationPanel";
@@ -22,6 +24,7 @@ export default function ChatPage({ route }: PageProps) {
   const id = route.id === NEW ? null : route.id;
   const conversation = useCell(openConversation);
   useEffect(() => showConversation(id), [id]);
+  useEffect(() => resumeOutboxes(), []);
   if (id === null || conversation === null) return id === null ? <NewConversation /> : <Skeleton />;
   return conversation.id === id ? <OpenedConversation key={id} conversation={conversation} /> : <Skeleton />;
 }

@@ -8,10 +8,13 @@ import { type Cell, type Store, createCell, createStore } from "../store";
 import { redoChanges, undoChanges } from "../undo";
 import { isPlanOver } from "./plans";
 import { reduceSession } from "./reducer";
+import { type Outbox, type Outgoing, outboxOf, wakeOutboxes } from "./outbox";
 import { refetchAfter } from "./refetch";
 import { type SessionAction, type SessionState, emptySession } from "./types";
 
 const PAGE = 50;
+const MOST = 100; // entries of one page
+const PAGES_AT_ONCE = 4;
 const MAX_OPEN_TURNS = 50;
 const ASYNC = { Prefer: "respond-async" };
 
@@ -23,18 +26,51 @@ export interface Progress {
   retryAt: number | null;
 }
 
+/** A message that the server did not take. */
+export interface Refused {
+  message: Outgoing;
+  problem: Problem;
+}
+
+/** An answer or notice that came just now; `number` tells two of the same words apart. */
+export interface Announced {
+  number: number;
+  agentId: number | null;
+  content: string;
+}
+
 export class Conversation {
   readonly store: Store<SessionState, SessionAction>;
   readonly progress: Cell<Progress>;
   private readonly stop = new AbortController();
   private readonly loads = new Map<string, { isWanted: boolean }>();
   private isLoadingEarlier = false;
-  /** A message that may have arrived, or not: sent again, it has the same key. */
+  /** A request that may have arrived, or not: sent again, it has the same key. */
   private uncertain: { what: string; key: string } | null = null;
+  /** Messages that came back, oldest first; the composer takes them. */
+  readonly refused = createCell<readonly Refused[]>([]);
+  /** For screen readers: what is complete is told once, and not while it grows. */
+  readonly announced = createCell<Announced | null>(null);
+  private readonly outbox: Outbox;
+  private readonly promises = new Map<string, { resolve: () => void; reject: (problem: Problem) => void }>();
 
   constructor(readonly id: string) {
     this.store = createStore(reduceSession, emptySession(id));
     this.progress = createCell<Progress>({ phase: "loading", problem: null, line: "connecting", retryAt: null });
+    this.outbox = outboxOf(id);
+    this.outbox.watch({
+      isOpen: () => !this.stop.signal.aborted,
+      onAdded: ({ key, content, attachments, at }) => this.store.dispatch({ type: "sending", key, content, attachments, at }),
+      onDelayed: ({ key }) => this.store.dispatch({ type: "send_delayed", key }),
+      onAccepted: ({ key }, { turn_id }) => {
+        this.store.dispatch({ type: "accepted", key, turnId: turn_id });
+        this.settle(key, null);
+      },
+      onRefused: (message, problem) => {
+        this.store.dispatch({ type: "send_failed", key: message.key });
+        if (!this.settle(message.key, problem)) this.refused.set((before) => [...before, { message, problem }]);
+      },
+    });
   }
 
   /** Load the conversation and follow it until `close`. */
@@ -53,7 +89,7 @@ export class Conversation {
       after: this.store.get().lastEvent,
       signal: this.stop.signal,
       onItems: (items) => this.hear(items),
-      onLine: (line, retryAt) => this.progress.set((before) => (before.line === line && line !== "lost" ? before : { ...before, line, retryAt })),
+      onLine: (line, retryAt) => this.heardLine(line, retryAt),
       onRefused: (problem) => this.progress.set((before) => ({ ...before, phase: "failed", problem })),
     });
   }
@@ -62,36 +98,39 @@ export class Conversation {
     this.stop.abort();
   }
 
-  /** Send a message; raise Problem if it was not accepted. A message whose fate is unknown keeps its key for the next try. */
-  async send(content: string, target: string | null, attachments: readonly Attachment[] = []): Promise<MessageAccepted> {
-    const ids = attachments.map(({ id }) => id);
-    const body = { content, attachments: ids, ...(target === null ? {} : { target_agent: target }) };
-    const key = this.keyOf(JSON.stringify(body));
-    this.store.dispatch({ type: "sending", key, content, attachments, at: new Date().toISOString() });
-    try {
-      const answer = await this.accepted(() =>
-        call("POST /my/chat/{session_id}/message", { path: { session_id: this.id }, body: { ...body, idempotency_key: key } }, { headers: ASYNC }),
-      );
-      this.store.dispatch({ type: "accepted", key, turnId: answer.turn_id });
-      return answer;
-    } catch (failure) {
-      this.store.dispatch({ type: "send_failed", key });
-      throw failure;
-    }
+  /** Send a message, now or as soon as the server can be reached; one that is refused comes back in `refused`. */
+  post(content: string, target: string | null, attachments: readonly Attachment[] = []): Outgoing {
+    return this.outbox.add(content, target, attachments);
+  }
+
+  /** Send a message and wait until it is accepted; raise Problem if it is refused. */
+  send(content: string, target: string | null): Promise<void> {
+    const { key } = this.post(content, target);
+    return new Promise((resolve, reject) => this.promises.set(key, { resolve, reject }));
+  }
+
+  private settle(key: string, problem: Problem | null): boolean {
+    const promise = this.promises.get(key);
+    this.promises.delete(key);
+    if (problem) promise?.reject(problem);
+    else promise?.resolve();
+    return promise !== undefined;
   }
 
   /** Send a message again, as it was or changed. */
   async retry(turnId: string, change: { content?: string; target_agent?: string | null } = {}): Promise<void> {
-    const key = this.keyOf(`retry ${turnId} ${JSON.stringify(change)}`);
-    await this.accepted(() =>
+    const what = `retry ${turnId} ${JSON.stringify(change)}`;
+    const key = this.keyOf(what);
+    await this.once(what, key, () =>
       call("POST /my/chat/{session_id}/turns/{turn_id}/retry", { path: { session_id: this.id, turn_id: turnId }, body: change }, { headers: { ...ASYNC, "Idempotency-Key": key } }),
     );
   }
 
   /** Go on with an answer that was cut off. */
   async continueAnswer(turnId: string): Promise<void> {
-    const key = this.keyOf(`continue ${turnId}`);
-    await this.accepted(() =>
+    const what = `continue ${turnId}`;
+    const key = this.keyOf(what);
+    await this.once(what, key, () =>
       call("POST /my/chat/{session_id}/turns/{turn_id}/continue", { path: { session_id: this.id, turn_id: turnId } }, { headers: { ...ASYNC, "Idempotency-Key": key } }),
     );
   }
@@ -137,19 +176,18 @@ export class Conversation {
     this.store.dispatch({ type: "session_loaded", session });
   }
 
-  /** Return the key of a request: the same one as long as it is not known whether the same request has arrived. */
+  /** Return the key of a request: a new one, unless it is not known whether the same request has arrived before. */
   private keyOf(what: string): string {
-    if (this.uncertain?.what !== what) this.uncertain = { what, key: newKey() };
-    return this.uncertain.key;
+    return this.uncertain?.what === what ? this.uncertain.key : newKey();
   }
 
-  private async accepted(request: () => Promise<unknown>): Promise<MessageAccepted> {
+  private async once(what: string, key: string, request: () => Promise<unknown>): Promise<MessageAccepted> {
     try {
       const answer = (await request()) as MessageAccepted;
       this.uncertain = null;
       return answer;
     } catch (failure) {
-      if (failure instanceof Problem && !failure.isUncertain) this.uncertain = null;
+      this.uncertain = failure instanceof Problem && failure.isUncertain ? { what, key } : null;
       throw failure;
     }
   }
@@ -174,6 +212,18 @@ export class Conversation {
     } finally {
       this.isLoadingEarlier = false;
     }
+  }
+
+  /** Load all entries from one of them to the newest; return whether it is there. */
+  async loadBackTo(id: string): Promise<boolean> {
+    while (!(id in this.store.get().items) && this.store.get().firstOffset > 0) {
+      const { firstOffset, lastEvent } = this.store.get();
+      const offsets = Array.from({ length: PAGES_AT_ONCE }, (_, place) => firstOffset - (place + 1) * MOST).filter((offset) => offset > -MOST);
+      const pages = await Promise.all(offsets.map((offset) => this.timeline({ limit: Math.min(MOST, offset + MOST), offset: Math.max(0, offset) })));
+      this.store.dispatch(...pages.map((page) => ({ type: "timeline_loaded", page, asOf: lastEvent }) as const));
+      for (const page of pages) await this.loadPlans(page);
+    }
+    return id in this.store.get().items;
   }
 
   /** Load what is on record again, after something that no event tells, such as an undo. */
@@ -229,10 +279,20 @@ export class Conversation {
     this.refetch(`plan:${id}`);
   }
 
+  private heardLine(line: LineState, retryAt: number | null): void {
+    this.progress.set((before) => (before.line === line && line !== "lost" ? before : { ...before, line, retryAt }));
+    if (line === "open") wakeOutboxes();
+  }
+
   private hear(items: SessionStreamItem[]): void {
+    const { lastEvent } = this.store.get();
     this.store.dispatch(...items);
     const events = items.filter((item): item is SessionEvent => "number" in item);
     if (!events.length) return;
+    for (const event of events) {
+      if (event.type !== "message_completed" || event.number <= lastEvent) continue;
+      this.announced.set({ number: event.number, agentId: event.role === "system" ? null : event.agent_id, content: event.content });
+    }
     const { timeline, approvals, session, plans } = refetchAfter(this.store.get(), events);
     if (timeline) this.refetch("timeline");
     if (approvals) this.refetch("approvals");

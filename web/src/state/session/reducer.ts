@@ -26,9 +26,11 @@ export function reduceSession(state: SessionState, action: SessionAction): Sessi
     case "message_replaced":
       return replaceMessage(state, action.message);
     case "sending":
-      return { ...state, sending: [...state.sending, { key: action.key, content: action.content, attachments: action.attachments, at: action.at, turnId: null }] };
+      return { ...state, sending: [...state.sending, { key: action.key, content: action.content, attachments: action.attachments, at: action.at, turnId: null, isDelayed: false }] };
     case "accepted":
       return accept(state, action.key, action.turnId);
+    case "send_delayed":
+      return { ...state, sending: state.sending.map((each) => (each.key === action.key ? { ...each, isDelayed: true } : each)) };
     case "send_failed":
       return { ...state, sending: state.sending.filter(({ key }) => key !== action.key) };
     case "message_delta":

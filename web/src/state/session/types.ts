@@ -61,6 +61,8 @@ export interface Sending {
   at: string;
   /** Set when the server has accepted it; its event may still be under way. */
   turnId: string | null;
+  /** The server could not be reached: it is sent as soon as it can. */
+  isDelayed: boolean;
 }
 
 export interface SessionState {
@@ -106,6 +108,7 @@ export type SessionAction =
   | { type: "message_replaced"; message: NonNullable<TimelineItem["message"]> }
   | { type: "sending"; key: string; content: string; attachments: readonly Attachment[]; at: string }
   | { type: "accepted"; key: string; turnId: string }
+  | { type: "send_delayed"; key: string }
   | { type: "send_failed"; key: string };
 
 export function emptySession(id: string): SessionState {

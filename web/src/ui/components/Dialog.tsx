@@ -25,6 +25,8 @@ export function Dialog({ title, onClose, isAlert = false, isWide = false, childr
     const opened = dialog.current;
     const focused = document.activeElement;
     if (!opened?.open) opened?.showModal();
+    // The browser takes the first button, which closes; React's autoFocus comes too early.
+    opened?.querySelector<HTMLElement>("input:not([type=hidden]), textarea, select")?.focus();
     return () => {
       opened?.close();
       if (focused instanceof HTMLElement && focused.isConnected) focused.focus();

@@ -4,7 +4,7 @@ import { type Block, createBlocks } from "@/state/session/blocks";
 import { createRows } from "@/state/session/rows";
 import { agentLabel } from "@/ui/agents";
 import { Button, Skeleton, Spinner } from "@/ui/components";
-import { useProjectState, useSelected, useT } from "@/ui/hooks";
+import { useCell, useProjectState, useSelected, useT } from "@/ui/hooks";
 import { useChat } from "../chatContext";
 import { ActivityLine } from "./ActivityLine";
 import { Answer } from "./Answer";
@@ -27,15 +27,16 @@ export function Timeline({ isLoading }: { isLoading: boolean }) {
   const blocks = useSelected(conversation.store, selectBlocks);
   const firstOffset = useSelected(conversation.store, (state) => state.firstOffset);
   const lastKey = blocks.at(-1)?.key ?? "";
-  const { log, content, isAtEnd, leftAt, toEnd, onScroll } = useEndOfLog(lastKey);
+  const ownKey = useSelected(conversation.store, (state) => state.sending.at(-1)?.key ?? null);
+  const { log, content, isAtEnd, leftAt, toEnd, onScroll } = useEndOfLog(lastKey, ownKey);
   const isVirtual = blocks.length > VIRTUAL_FROM;
   useEarlier(log, blocks[0]?.key ?? "", firstOffset, isVirtual, () => conversation.loadEarlier());
   if (isLoading && !blocks.length) return <LogSkeleton />;
   const fresh = leftAt === null ? 0 : blocks.length - 1 - blocks.findLastIndex(({ key }) => key === leftAt);
   return (
     <div className={styles.logFrame}>
-      {/* Scrollable by keyboard, hence the tab stop. */}
-      <div ref={log} className={styles.log} role="log" aria-label={t("chat.messages")} tabIndex={0} onScroll={onScroll}>
+      {/* Scrollable by keyboard, hence the tab stop. Whole answers are announced, not each word. */}
+      <div ref={log} className={styles.log} role="log" aria-live="off" aria-label={t("chat.messages")} tabIndex={0} onScroll={onScroll}>
         <div ref={content}>
           {firstOffset > 0 && (
             <div className={styles.earlier}>
@@ -56,6 +57,7 @@ export function Timeline({ isLoading }: { isLoading: boolean }) {
           <Work />
         </div>
       </div>
+      <Announcer />
       {!isAtEnd && (
         <Button className={styles.toEnd} onClick={toEnd}>
           <ArrowDown aria-hidden="true" size={16} />
@@ -135,6 +137,20 @@ function LogSkeleton() {
   return (
     <div className={styles.skeleton}>
       <Skeleton lines={6} />
+    </div>
+  );
+}
+
+/** The last answer or notice that came, for screen readers. */
+function Announcer() {
+  const t = useT();
+  const { project } = useProjectState();
+  const { conversation } = useChat();
+  const announced = useCell(conversation.announced);
+  const name = project?.agents.find((agent) => agent.id === announced?.agentId)?.name;
+  return (
+    <div className="unseen" aria-live="polite" aria-atomic="true">
+      {announced && <p key={announced.number}>{name ? t("chat.says", { agent: agentLabel(name), text: announced.content }) : announced.content}</p>}
     </div>
   );
 }

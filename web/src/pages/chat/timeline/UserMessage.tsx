@@ -79,7 +79,7 @@ export function SendingMessage({ sending }: { sending: Sending }) {
         <div className={styles.userText}>{sending.content}</div>
       </div>
       <div className={styles.userActions}>
-        <span className={styles.faint}>{t("chat.sending")}</span>
+        <span className={styles.faint}>{t(sending.isDelayed ? "chat.delayed" : "chat.sending")}</span>
       </div>
     </div>
   );

@@ -12,8 +12,11 @@ interface EndOfLog {
   onScroll: () => void;
 }
 
-/** The one rule of scrolling: stay at the end, unless the reader has gone up; never move what somebody reads. */
-export function useEndOfLog(lastKey: string): EndOfLog {
+/**
+ * The one rule of scrolling: stay at the end, unless the reader has gone up; never move what somebody reads.
+ * `ownKey` is the message that the reader has just sent: who writes wants to see what comes of it.
+ */
+export function useEndOfLog(lastKey: string, ownKey: string | null): EndOfLog {
   const log = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
@@ -49,5 +52,10 @@ export function useEndOfLog(lastKey: string): EndOfLog {
     setLeftAt(null);
     scrollToEnd();
   };
+  useEffect(() => {
+    if (ownKey === null) return;
+    follows.current = true;
+    scrollToEnd();
+  }, [ownKey]);
   return { log, content, isAtEnd: leftAt === null, leftAt, toEnd, onScroll };
 }
