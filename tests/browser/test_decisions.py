@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from tests.actors.file_server import serving
 from tests.actors.team import Team
 from tests.browser.test_web_ui import sign_in, violations
-from tests.browser.visits import Complaints
+from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer, with_model
 from tests.connector import connected
 from tests.deadlines import eventually
@@ -94,14 +94,14 @@ def open_session(page: Page, person: Person, project_id: int, text: str = "") ->
     return session
 
 
-class Asked:
+class CoderChat:
     """A conversation with the coder, whose question stands above the composer."""
 
     def __init__(self, page: Page, person: Person, models: ModelServer, mark: str) -> None:
         self.page, self.person, self.mark = page, person, mark
         self.project: int = person.project()["id"]
         assert isinstance(models.default, ByMark)
-        self._script = models.default
+        self._models = models.default
         self.bar = page.get_by_role("region", name="A question for you")
         self.panel = page.get_by_role("complementary", name="Details")
         self.log = page.get_by_role("log", name="Messages")
@@ -110,9 +110,12 @@ class Asked:
     def open(self) -> None:
         self._session = open_session(self.page, self.person, self.project)
 
+    def script(self, *answers: Say) -> None:
+        self._models[self.mark] = in_turn(list(answers))
+
     def ask(self, *answers: Say) -> None:
         """Send a message that the model answers so."""
-        self._script[self.mark] = in_turn(list(answers))
+        self.script(*answers)
         sent = self.person.post(self._session, f"{self.mark} please", "agent_coder", {"Prefer": "respond-async"})
         assert sent.status_code == 202
 
@@ -135,50 +138,50 @@ class Asked:
 
 
 @pytest.fixture
-def asked(page: Page, person: Person, models: ModelServer, mark: str) -> Asked:
-    return Asked(page, person, models, mark)
+def chat(page: Page, person: Person, models: ModelServer, mark: str) -> CoderChat:
+    return CoderChat(page, person, models, mark)
 
 
 @pytest.mark.req("CHT-10.1", "CHT-10.6", "CLI-01.11", "DEC-02.6")
 @pytest.mark.usefixtures("violations")
 def test_decisions_reads_and_undos_stay_in_the_timeline_with_the_same_words(
-    asked: Asked, complaints: Complaints, tmp_path: Path
+    chat: CoderChat, complaints: Complaints, tmp_path: Path
 ) -> None:
     complaints.expected += ["409", "503"]
-    page, log = asked.page, asked.log
+    page, log = chat.page, chat.log
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("old\n")
-    asked.open()
-    with connected_folder(tmp_path, asked.person, asked.project, "--ask", "browser") as folder:
+    chat.open()
+    with connected_folder(tmp_path, chat.person, chat.project, "--ask", "browser") as folder:
         reads = [call("tool_read_file", path="a.txt"), call("tool_stat", path="a.txt"), call("tool_list_directory")]
-        asked.ask(*reads, write("a.txt", "new\n"), call("tool_delete_file", path="a.txt"), Say("It is kept."))
-        asked.press("Allow once")
-        expect(asked.bar).to_contain_text("Coder wants to delete")
-        expect(asked.bar).to_contain_text("Would delete a.txt (4 bytes)")
-        expect(asked.bar).to_contain_text("This can be undone for a week.")
+        chat.ask(*reads, write("a.txt", "new\n"), call("tool_delete_file", path="a.txt"), Say("It is kept."))
+        chat.press("Allow once")
+        expect(chat.bar).to_contain_text("Coder wants to delete")
+        expect(chat.bar).to_contain_text("Would delete a.txt (4 bytes)")
+        expect(chat.bar).to_contain_text("This can be undone for a week.")
         expect(log).not_to_contain_text("delete")  # what waits for an answer was not done
-        asked.refuse("I need it")
+        chat.refuse("I need it")
         expect(log).to_contain_text("It is kept.")
         expect(log).to_contain_text("You refused.")
         expect(log).not_to_contain_text("deleted")
         assert folder.files() == {"a.txt": b"new\n"}
 
         folder.disconnect()
-        asked.press("Undo")
+        chat.press("Undo")
         expect(page.get_by_text("Run artel connect in your folder")).to_be_visible()
         folder.connect("--ask", "browser")
-        asked.press("Undo")
+        chat.press("Undo")
         expect(log).to_contain_text("a.txt was put back.")
         assert folder.files() == {"a.txt": b"old\n"}
-        asked.press("Redo")
+        chat.press("Redo")
         expect(log).to_contain_text("a.txt was changed again.")
         (tmp_path / "work" / "a.txt").write_text("mine\n")
-        asked.press("Undo")
+        chat.press("Undo")
         expect(log).to_contain_text("a.txt was changed since, and stays.")
         page.get_by_role("button", name="Compare a.txt").click()
-        expect(asked.panel.get_by_role("row")).to_contain_text(["mine", "old"])
-        asked.panel.get_by_role("button", name="Put back anyway").click()
-        expect(asked.panel).to_have_count(0)
+        expect(chat.panel.get_by_role("row")).to_contain_text(["mine", "old"])
+        chat.panel.get_by_role("button", name="Put back anyway").click()
+        expect(chat.panel).to_have_count(0)
         expect(log.get_by_text("a.txt was put back.")).to_have_count(2)
         expect(page.get_by_role("button", name="Redo")).to_have_count(1)
         assert folder.files() == {"a.txt": b"old\n"}
@@ -191,145 +194,145 @@ def test_decisions_reads_and_undos_stay_in_the_timeline_with_the_same_words(
     page.reload()
     expect(log.get_by_text("a.txt was put back.")).to_have_count(2)
     assert log.inner_text() == shown
-    said = json.dumps(asked.person.get("/my/approvals?status=rejected")["items"])
+    said = json.dumps(chat.person.get("/my/approvals?status=rejected")["items"])
     assert "I need it" in said
 
 
 @pytest.mark.req("CHT-10.1", "CHT-03.2")
 @pytest.mark.usefixtures("violations")
 def test_link_plan_approval_diff_allow_undo_and_redo_with_the_keyboard_only(
-    asked: Asked, models: ModelServer, tmp_path: Path
+    chat: CoderChat, models: ModelServer, tmp_path: Path
 ) -> None:
-    page, mark = asked.page, asked.mark
+    page, mark = chat.page, chat.mark
     team = Team(mark, needs={"a": "", "b": "a", "c": "b"})
     content = "".join(f"line {number}\n" for number in range(18))
     team.does["b"] = in_turn([write("app.py", content), Say("Result of b.")])
     assert isinstance(models.default, ByMark)
     models.default[mark] = team
-    sign_in(page, asked.person)
+    sign_in(page, chat.person)
     project = int(page.url.split("/p/")[1].split("/")[0])
-    with connected_folder(tmp_path, asked.person, project, "--ask", "browser") as folder:
+    with connected_folder(tmp_path, chat.person, project, "--ask", "browser") as folder:
         page.keyboard.type(f"{mark} Please do it all.")
         page.keyboard.press("Enter")
-        expect(asked.panel.get_by_role("button", name="Approve")).to_be_in_viewport(ratio=1)
+        expect(chat.panel.get_by_role("button", name="Approve")).to_be_in_viewport(ratio=1)
 
         def approves() -> bool:
             page.keyboard.press("Enter")
-            return not asked.panel.get_by_role("button", name="Approve").is_visible()
+            return not chat.panel.get_by_role("button", name="Approve").is_visible()
 
         eventually(approves)  # keys count only after a moment
-        expect(asked.bar).to_contain_text("Coder wants to write")
+        expect(chat.bar).to_contain_text("Coder wants to write")
         lines = page.get_by_role("region", name="Changes of app.py").get_by_role("row")
-        expect(asked.bar.get_by_role("button", name="Allow once")).to_be_in_viewport(ratio=1)
+        expect(chat.bar.get_by_role("button", name="Allow once")).to_be_in_viewport(ratio=1)
         expect(lines.last).to_be_in_viewport(ratio=1)
         in_view = "rows => rows.filter(row => row.getBoundingClientRect().bottom <= innerHeight).length"
         assert lines.evaluate_all(in_view) >= 15
 
         def allows() -> bool:
             page.keyboard.press("Enter")
-            return not asked.bar.is_visible()
+            return not chat.bar.is_visible()
 
         eventually(allows)
-        expect(asked.log).to_contain_text("All of it, in one.")
+        expect(chat.log).to_contain_text("All of it, in one.")
         assert folder.files() == {"app.py": content.encode()}
-        asked.tab_to("Undo")
+        chat.tab_to("Undo")
         page.keyboard.press("Enter")
-        expect(asked.log).to_contain_text("app.py was removed.")
+        expect(chat.log).to_contain_text("app.py was removed.")
         assert folder.files() == {}
-        asked.tab_to("Redo")
+        chat.tab_to("Redo")
         page.keyboard.press("Enter")
-        expect(asked.log).to_contain_text("app.py was changed again.")
+        expect(chat.log).to_contain_text("app.py was changed again.")
         assert folder.files() == {"app.py": content.encode()}
 
 
 @pytest.mark.req("SEC-03.2", "SEC-03.3", "AGT-02.7")
 @pytest.mark.usefixtures("violations")
-def test_everything_that_is_approved_is_shown_with_its_hidden_characters(asked: Asked, tmp_path: Path) -> None:
+def test_everything_that_is_approved_is_shown_with_its_hidden_characters(chat: CoderChat, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "big.csv").write_bytes(b"x" * 10_000_001)
     asking = {"settings": {"tools": {"write_file": {"requires_approval": True}}}}
-    assert asked.person.http.patch(f"/my/projects/{asked.project}", json=asking).status_code == 200
-    asked.open()
-    warning = asked.bar.get_by_role("alert").first
+    assert chat.person.http.patch(f"/my/projects/{chat.project}", json=asking).status_code == 200
+    chat.open()
+    warning = chat.bar.get_by_role("alert").first
     trojan = 'if role != "user\u202e \u2066# admins only\u2069 \u2066" :\n'
-    with connected_folder(tmp_path, asked.person, asked.project, "--ask", "browser"):
-        asked.ask(write(".bashrc", trojan), Say("One."))
-        row = asked.panel.get_by_role("row").filter(has_text="if role")
+    with connected_folder(tmp_path, chat.person, chat.project, "--ask", "browser"):
+        chat.ask(write(".bashrc", trojan), Say("One."))
+        row = chat.panel.get_by_role("row").filter(has_text="if role")
         expect(row).to_contain_text('if role != "user\\u202e \\u2066# admins only\\u2069 \\u2066" :')
         expect(row.locator("span").filter(has_text="\\u")).to_have_text(["\\u202e", "\\u2066", "\\u2069", "\\u2066"])
         expect(warning).to_contain_text(
             "There are 4 hidden characters (U+202E, U+2066, U+2069); they are shown as \\u202e."
         )
-        asked.refuse()
-        expect(asked.log).to_contain_text("One.")
+        chat.refuse()
+        expect(chat.log).to_contain_text("One.")
 
-        asked.ask(write("x.py", f"# {'padding ' * 20}\n" * 2_000 + "a = 1 \u202e\n"), Say("Two."))
+        chat.ask(write("x.py", f"# {'padding ' * 20}\n" * 2_000 + "a = 1 \u202e\n"), Say("Two."))
         expect(warning).to_contain_text("What is not shown has 1 hidden character (U+202E).")
-        expect(asked.panel).to_contain_text("… cut, ")
-        asked.refuse()
-        expect(asked.log).to_contain_text("Two.")
+        expect(chat.panel).to_contain_text("… cut, ")
+        chat.refuse()
+        expect(chat.log).to_contain_text("Two.")
 
-        asked.ask(write("big.csv", "small"), Say("Three."))
+        chat.ask(write("big.csv", "small"), Say("Three."))
         expect(warning).to_contain_text("Would replace 10,000,001 bytes that are not shown and can't be undone.")
-        expect(asked.page.get_by_role("button", name="Allow once")).to_be_visible()
-        expect(asked.page.get_by_role("button", name="Allow…")).to_have_count(0)
-        asked.refuse()
-        expect(asked.log).to_contain_text("Three.")
+        expect(chat.page.get_by_role("button", name="Allow once")).to_be_visible()
+        expect(chat.page.get_by_role("button", name="Allow…")).to_have_count(0)
+        chat.refuse()
+        expect(chat.log).to_contain_text("Three.")
 
-    asked.ask(call("write_file", path="notes.md", content="rm -rf ~ \u202e\npath: safe.md"), Say("Four."))
-    expect(asked.bar).to_contain_text("Coder wants to use")
+    chat.ask(call("write_file", path="notes.md", content="rm -rf ~ \u202e\npath: safe.md"), Say("Four."))
+    expect(chat.bar).to_contain_text("Coder wants to use")
     expect(warning).to_contain_text("There is 1 hidden character (U+202E); it is shown as \\u202e.")
     # No argument can look like two.
-    expect(asked.bar.locator("pre")).to_have_text("path: notes.md\ncontent: rm -rf ~ \\u202e\n  | path: safe.md")
-    asked.refuse()
-    expect(asked.log).to_contain_text("Four.")
+    expect(chat.bar.locator("pre")).to_have_text("path: notes.md\ncontent: rm -rf ~ \\u202e\n  | path: safe.md")
+    chat.refuse()
+    expect(chat.log).to_contain_text("Four.")
     assert (tmp_path / "work" / "big.csv").stat().st_size == 10_000_001
 
 
 @pytest.mark.usefixtures("violations")
-def test_decisions_elsewhere_later_and_of_others_are_seen_at_once(asked: Asked, complaints: Complaints) -> None:
+def test_decisions_elsewhere_later_and_of_others_are_seen_at_once(chat: CoderChat, complaints: Complaints) -> None:
     complaints.expected.append("409")
-    page, person = asked.page, asked.person
-    asked.open()
-    with folder(person, asked.project, mode="browser") as done:
-        asked.ask(call("tool_delete_file", path="a"), Say("One."))
-        expect(asked.bar).to_contain_text("Coder wants to delete")
+    page, person = chat.page, chat.person
+    chat.open()
+    with folder(person, chat.project, mode="browser") as done:
+        chat.ask(call("tool_delete_file", path="a"), Say("One."))
+        expect(chat.bar).to_contain_text("Coder wants to delete")
         [pending] = person.get("/my/approvals", status="pending")["items"]
-        asked.press("30 minutes more")
-        expect(asked.bar.get_by_role("timer")).to_contain_text("3")
+        chat.press("30 minutes more")
+        expect(chat.bar.get_by_role("timer")).to_contain_text("3")
         extended = person.get(f"/my/approvals/{pending['id']}")["expires_at"]
         assert extended > pending["expires_at"]
         person.http.post(f"/my/approvals/{pending['id']}/confirm", json={"decision": "reject"})
-        expect(asked.bar).to_have_count(0)
-        expect(asked.log).to_contain_text("You refused.")
-        expect(asked.log).to_contain_text("One.")
+        expect(chat.bar).to_have_count(0)
+        expect(chat.log).to_contain_text("You refused.")
+        expect(chat.log).to_contain_text("One.")
 
-        asked.ask(call("tool_delete_file", path="b"))
-        expect(asked.bar).to_contain_text("wants to delete")
-        asked.press("Stop")
-        expect(asked.bar).to_have_count(0)
-        expect(asked.log).to_contain_text("No longer needed.")
+        chat.ask(call("tool_delete_file", path="b"))
+        expect(chat.bar).to_contain_text("wants to delete")
+        chat.press("Stop")
+        expect(chat.bar).to_have_count(0)
+        expect(chat.log).to_contain_text("No longer needed.")
         eventually(lambda: not person.get("/my/approvals", status="pending")["items"])
 
-        asked.ask(write(), Say("Three."))
+        chat.ask(write(), Say("Three."))
         page.route(
             "**/confirm", lambda route: route.fulfill(status=409, json={"code": "approval_decided", "detail": "Late."})
         )
-        asked.press("Allow once")
-        expect(asked.bar.get_by_role("alert").filter(has_text="Late.")).to_be_visible()
+        chat.press("Allow once")
+        expect(chat.bar.get_by_role("alert").filter(has_text="Late.")).to_be_visible()
         page.unroute("**/confirm")
         page.reload()  # nothing is lost with the page
-        asked.press("Allow…")
+        chat.press("Allow…")
         page.get_by_role("menuitem", name="Until the folder is disconnected: *.py").click()
-        expect(asked.log).to_contain_text("Three.")
-        expect(asked.log).to_contain_text("allowed for now")
+        expect(chat.log).to_contain_text("Three.")
+        expect(chat.log).to_contain_text("allowed for now")
     assert [each["method"] for each in done] == ["workspace/write"]
     [used] = person.get("/my/approvals", status="used")["items"]
     assert person.get(f"/my/chat/{used['session_id']}/timeline", limit=50)
 
 
 @pytest.mark.usefixtures("violations")
-def test_question_of_the_terminal_can_be_answered_here_from_now_on(asked: Asked) -> None:
+def test_question_of_the_terminal_can_be_answered_here_from_now_on(chat: CoderChat) -> None:
     def answer(method: str, _: dict[str, Any]) -> dict[str, Any]:
         if method == "workspace/settings":
             changed.set()
@@ -338,58 +341,58 @@ def test_question_of_the_terminal_can_be_answered_here_from_now_on(asked: Asked)
         return {"success": False, "code": "asks", "error": "asked", "ask_id": where, "diff": DIFF, "where": where}
 
     changed = threading.Event()
-    asked.open()
-    with serving(asked.person, asked.project, answer, mode="terminal", features=["settings"], machine="laptop"):
-        asked.ask(write(), Say("One."))
-        expect(asked.bar).to_contain_text("Answer in the terminal of laptop. Here you can only refuse.")
-        expect(asked.page.get_by_role("button", name="Allow once")).to_have_count(0)
-        asked.press("Answer here from now on")
+    chat.open()
+    with serving(chat.person, chat.project, answer, mode="terminal", features=["settings"], machine="laptop"):
+        chat.ask(write(), Say("One."))
+        expect(chat.bar).to_contain_text("Answer in the terminal of laptop. Here you can only refuse.")
+        expect(chat.page.get_by_role("button", name="Allow once")).to_have_count(0)
+        chat.press("Answer here from now on")
         expect(
-            asked.page.get_by_text("From the next question on you are asked here and in the terminal.")
+            chat.page.get_by_text("From the next question on you are asked here and in the terminal.")
         ).to_be_visible()
-        asked.refuse()
-        expect(asked.log).to_contain_text("One.")
-        asked.ask(write("b.py"), Say("Two."))
-        expect(asked.page.get_by_role("button", name="Allow once")).to_be_visible()
-        asked.refuse()
-        expect(asked.log).to_contain_text("Two.")
+        chat.refuse()
+        expect(chat.log).to_contain_text("One.")
+        chat.ask(write("b.py"), Say("Two."))
+        expect(chat.page.get_by_role("button", name="Allow once")).to_be_visible()
+        chat.refuse()
+        expect(chat.log).to_contain_text("Two.")
 
 
 @pytest.mark.usefixtures("violations")
 def test_files_of_one_agent_are_allowed_together_after_all_were_seen(
-    asked: Asked, models: ModelServer, tmp_path: Path
+    chat: CoderChat, models: ModelServer, tmp_path: Path
 ) -> None:
-    page, mark = asked.page, asked.mark
+    page, mark = chat.page, chat.mark
     team = Team(mark, needs={"a": "", "b": "", "c": "a b"})
     long = "".join(f"line {number}\n" for number in range(60))
     for name in "ab":
         team.does[name] = in_turn([write(f"{name}.py", long), Say(f"Result of {name}.")])
     assert isinstance(models.default, ByMark)
     models.default[mark] = team
-    sign_in(page, asked.person)
+    sign_in(page, chat.person)
     project = int(page.url.split("/p/")[1].split("/")[0])
-    with connected_folder(tmp_path, asked.person, project, "--ask", "browser") as folder:
+    with connected_folder(tmp_path, chat.person, project, "--ask", "browser") as folder:
         page.keyboard.type(f"{mark} Please do it all.")
         page.keyboard.press("Enter")
-        asked.press("Approve")
-        asked.press("Show all 2 files")
-        allow = asked.panel.get_by_role("button", name="Allow all 2 files")
-        expect(asked.panel).to_contain_text("Look at every file first.")
+        chat.press("Approve")
+        chat.press("Show all 2 files")
+        allow = chat.panel.get_by_role("button", name="Allow all 2 files")
+        expect(chat.panel).to_contain_text("Look at every file first.")
         allow.click(force=True)
-        asked.panel.get_by_role("button", name="Full screen").click()
-        assert asked.panel.bounding_box()["width"] > 900  # type: ignore[index]
+        chat.panel.get_by_role("button", name="Full screen").click()
+        assert chat.panel.bounding_box()["width"] > 900  # type: ignore[index]
         assert folder.files() == {}
         for name in ("a.py", "b.py"):
-            last = asked.panel.get_by_role("region", name=f"Changes of {name}").get_by_role("row").last
+            last = chat.panel.get_by_role("region", name=f"Changes of {name}").get_by_role("row").last
             last.scroll_into_view_if_needed()
-        asked.panel.get_by_role("region", name="Changes of b.py").evaluate(
+        chat.panel.get_by_role("region", name="Changes of b.py").evaluate(
             "region => region.closest('section').lastElementChild.scrollIntoView()"
         )
-        expect(asked.panel).not_to_contain_text("Look at every file first.")
+        expect(chat.panel).not_to_contain_text("Look at every file first.")
         allow.click()
-        expect(asked.log).to_contain_text("All of it, in one.")
+        expect(chat.log).to_contain_text("All of it, in one.")
         assert folder.files() == {"a.py": long.encode(), "b.py": long.encode()}
-    used = [each for each in asked.person.get("/my/approvals", status="used")["items"] if each["kind"] == "tool"]
+    used = [each for each in chat.person.get("/my/approvals", status="used")["items"] if each["kind"] == "tool"]
     assert sorted(each["arguments"]["path"] for each in used) == ["a.py", "b.py"]
 
 
@@ -433,18 +436,21 @@ def test_hidden_characters_are_announced_and_a_refusal_has_a_reason_on_a_phone(
 ) -> None:
     project: int = person.project()["id"]
     assert isinstance(models.default, ByMark)
-    answers = [write(), Say("Then not.")]
+    path = "src/" + "a_rather_long_folder_name/" * 6 + "app.py"
+    answers = [write(path), Say("Then not.")]
     models.default[mark] = in_turn(answers)
-    page.set_viewport_size({"width": 390, "height": 844})
+    page.set_viewport_size({"width": 360, "height": 740})
     with folder(person, project, "-old\n+is\u202eadmin\n", mode="browser") as done:
         open_session(page, person, project, f"{mark} Change it")
         bar = page.get_by_role("region", name="A question for you")
         expect(bar).to_contain_text("app.py")
         expect(bar.get_by_role("alert").first).to_contain_text("1 hidden character (U+202E)")
+        assert width_of_contents(page) <= 360
         expect(page.get_by_role("button", name="Allow once")).to_have_count(0)  # not before the diff is in view
         bar.get_by_role("button", name="Show diff").click()
         expect(page.get_by_role("button", name="Allow once")).to_be_in_viewport(ratio=1)
-        expect(page.get_by_role("region", name="Changes of app.py")).to_contain_text("is\\u202eadmin")
+        expect(page.get_by_role("region", name=f"Changes of {path}")).to_contain_text("is\\u202eadmin")
+        assert width_of_contents(page) <= 360
         page.get_by_role("complementary", name="Details").get_by_role("button", name="Refuse…").click()
         page.get_by_role("textbox", name="Why?").fill("Wrong file")
         page.keyboard.press("Enter")
@@ -453,3 +459,56 @@ def test_hidden_characters_are_announced_and_a_refusal_has_a_reason_on_a_phone(
     assert done == []
     [refused] = person.get("/my/approvals?status=rejected")["items"]
     assert refused["feedback"] == "Wrong file"
+
+
+@pytest.mark.req("DEC-01.1")
+@pytest.mark.usefixtures("violations")
+def test_inbox_has_what_waits_in_all_projects_and_tells_of_it_once(chat: CoderChat, complaints: Complaints) -> None:
+    complaints.expected.append("409")
+    page, person = chat.page, chat.person
+    page.add_init_script(
+        """window.told = [];
+        window.Notification = class {
+          static permission = "default";
+          static async requestPermission() { return (this.permission = "granted"); }
+          constructor(title, { body }) { window.told.push(`${title}: ${body}`); }
+          close() {}
+        };"""
+    )
+    chat.open()
+    with folder(person, chat.project, mode="browser") as done:
+        chat.ask(write(), Say("Written."))
+        expect(chat.bar).to_contain_text("Tell you when something waits for you")
+        expect(page).to_have_title(re.compile(r"^\(1\) "))
+        chat.press("Turn on notifications")
+        expect(page.get_by_role("button", name="Turn on notifications")).to_have_count(0)
+        assert page.evaluate("window.told") == []  # not of the conversation that is looked at
+
+        page.get_by_role("link", name="Inbox").click()
+        card = page.get_by_role("article", name="Coder wants to write app.py")
+        expect(card.get_by_role("row").last).to_be_visible()
+        [pending] = person.get("/my/approvals", status="pending")["items"]
+        card.get_by_role("button", name="30 minutes more").click()
+        expect(page.get_by_text("You have 30 minutes more.")).to_be_visible()
+        assert person.get(f"/my/approvals/{pending['id']}")["expires_at"] > pending["expires_at"]
+        other = person.project("Shop")["id"]
+        with folder(person, other, mode="browser"):
+            session = person.session(other)
+            chat.script(write("shop.py"), Say("Late."))
+            sent = person.post(session, f"{chat.mark} sell", "agent_coder", {"Prefer": "respond-async"})
+            assert sent.status_code == 202
+            eventually(lambda: len(person.get("/my/approvals", status="pending")["items"]) == 2)
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+            expect(page).to_have_title(re.compile(r"^\(2\) "))
+            assert page.evaluate("window.told") == [f"Coder waits for you: {chat.mark} sell"]
+            late = page.get_by_role("article", name="Coder wants to write shop.py")
+            expect(late.get_by_role("button", name="Allow once")).to_be_visible()  # the newest is open
+            late.get_by_role("button", name="Hide").click()
+            expect(late.get_by_role("button", name="Allow once")).to_have_count(0)  # never without its content
+            late.get_by_role("button", name="Refuse…").click()
+            page.get_by_role("button", name="Refuse", exact=True).click()
+            expect(late).to_have_count(0)
+        card.get_by_role("button", name="Allow once").click()
+        expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+        eventually(lambda: [each["method"] for each in done] == ["workspace/write"])
+        expect(page).to_have_title(re.compile(r"^Inbox"))

@@ -8,6 +8,7 @@ import { watchForNotifications } from "./state/notifications";
 import { closeConversation } from "./state/openConversation";
 import { claimDrafts, setPreference } from "./state/preferences";
 import { openProject, showProject } from "./state/project";
+import { agentLabel } from "./ui/agents";
 import { Button, EmptyState, ErrorBoundary, LoadFailed, Skeleton } from "./ui/components";
 import { useCell, useT } from "./ui/hooks";
 import { Link, navigate, usePath, useRoute } from "./ui/router";
@@ -66,7 +67,7 @@ function SignedIn({ userId }: { userId: number }) {
   const project = useCell(openProject);
   const projectId = route?.projectId ?? null;
   useEffect(() => watchInbox(), []);
-  useEffect(() => watchForNotifications(({ projectId: project, sessionId }) => navigate(paths.chat(project, sessionId))), []);
+  useEffect(() => watchForNotifications(({ projectId: project, sessionId }) => navigate(paths.chat(project, sessionId)), agentLabel), []);
   useEffect(() => {
     if (projectId === null) return; // pages of no project keep the one before in the rail
     showProject(projectId);

@@ -52,6 +52,7 @@ export function subjectOf(asked: Asked): Subject {
   const content = diff ?? (isKnown ? wholeOf(given) : listed(given));
   const isFile = ["write", "edit", "delete"].includes(verb);
   const isDiff = isFile && content !== "";
+  const canBeUndone = verb === "delete" && typeof details["old_sha256"] === "string" && details["old_sha256"] !== "" && typeof details["warning"] !== "string";
   return {
     verb,
     target,
@@ -60,10 +61,10 @@ export function subjectOf(asked: Asked): Subject {
     size: isDiff ? sizeOf(content) : null,
     hidden: hiddenIn(target, content),
     warnings: ["warning", "notice", "reason"].flatMap((name) => (typeof details[name] === "string" && details[name] !== "" ? [details[name]] : [])),
-    isHighRisk: asked.risk === "high",
+    isHighRisk: asked.risk === "high" && !canBeUndone,
     grant: typeof details["grant"] === "string" && details["grant"] !== "" ? details["grant"] : null,
     isInTerminal: details["where"] === "terminal",
-    canBeUndone: verb === "delete" && typeof details["old_sha256"] === "string" && details["old_sha256"] !== "" && typeof details["warning"] !== "string",
+    canBeUndone,
     isSame: diff === "" && details["old_sha256"] === details["new_sha256"],
   };
 }

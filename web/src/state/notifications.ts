@@ -21,7 +21,7 @@ export async function turnOnNotifications(): Promise<boolean> {
 }
 
 /** Tell the user of new questions, but not of those of the conversation that they look at; return what ends it. */
-export function watchForNotifications(open: (path: { projectId: number; sessionId: string }) => void): () => void {
+export function watchForNotifications(open: (path: { projectId: number; sessionId: string }) => void, nameOf: (agent: string) => string): () => void {
   let isFirst = true; // what waited already when the page was opened is no news
   return inbox.subscribe(() => {
     const { pending, isLoaded } = inbox.get();
@@ -35,7 +35,7 @@ export function watchForNotifications(open: (path: { projectId: number; sessionI
     if (!preferences.get().notifications || !("Notification" in globalThis) || Notification.permission !== "granted") return;
     for (const { id, agent, project_id: projectId, session_id: sessionId, session_title: title } of news) {
       if (document.hasFocus() && openConversation.get()?.id === sessionId) continue;
-      const heading = agent === null ? t("decisions.notifyPlan") : t("decisions.notifyTitle", { agent: visible(agent) });
+      const heading = agent === null ? t("decisions.notifyPlan") : t("decisions.notifyTitle", { agent: visible(nameOf(agent)) });
       const notice = new Notification(heading, { body: visible(title ?? ""), tag: id });
       notice.onclick = () => {
         window.focus();

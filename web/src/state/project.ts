@@ -128,6 +128,7 @@ export class OpenProject {
     const before = this.state.get();
     if (before.line === line && line !== "lost") return;
     this.change({ line, retryAt });
+    if (line === "open") refreshInbox();
     // The stream begins now: what happened while the line was down was not heard.
     if (line === "open" && before.phase === "ready") for (const part of ["sessions", "connector"] as const) this.reload(part);
   }

@@ -73,7 +73,7 @@ function ToolDecision({ approval, isOpen }: { approval: ApprovalState; isOpen: b
     <>
       {isInView && (
         <div className={styles.content}>
-          <Question approval={approval} />
+          <Question approval={approval} hasTitle={false} />
         </div>
       )}
       {subject.isInTerminal && <TerminalHint />}

@@ -12,20 +12,22 @@ import styles from "./Decisions.module.css";
 const DiffView = lazy(() => import("../diff/DiffView").then(({ DiffView: view }) => ({ default: view })));
 
 /** What a question is about, whole: before the decision and after it. */
-export function Question({ approval }: { approval: ApprovalState }) {
+export function Question({ approval, hasTitle = true }: { approval: ApprovalState; hasTitle?: boolean }) {
   const t = useT();
   const subject = subjectOf(approval);
   const who = useAgentName(approval);
   const { verb, content, isDiff } = subject;
   return (
     <div className={styles.question}>
-      <p className={styles.what}>
-        <span className={styles.who}>{wantsText(subject, who, 0)}</span>
-        <code className={classes(styles.target, "data")}>
-          <Visible text={subject.target} />
-        </code>
-        {subject.size && <Size {...subject.size} />}
-      </p>
+      {hasTitle && (
+        <p className={styles.what}>
+          <span className={styles.who}>{wantsText(subject, who, 0)}</span>
+          <code className={classes(styles.target, "data")}>
+            <Visible text={subject.target} />
+          </code>
+          {subject.size && <Size {...subject.size} />}
+        </p>
+      )}
       {approval.status !== "pending" && <p className="muted small">{tOr(`decisions.outcome_${approval.status}`, approval.status)}</p>}
       <Warnings subject={subject} />
       {subject.canBeUndone && <p className="muted small">{t("decisions.undoable")}</p>}

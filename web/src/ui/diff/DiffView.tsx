@@ -98,6 +98,7 @@ const FileView = memo(function FileView({ file, isSplit, isWrapped, colour, hasN
       {hasName && <figcaption className={classes(styles.name, "data")}>{visible(file.path)}</figcaption>}
       <div className={styles.scroll} tabIndex={0} role="region" aria-label={label}>
         <table className={classes(styles.table, isSplit && styles.split, isWrapped && styles.wrapped)}>
+          {isSplit && <SplitColumns />}
           {file.hunks.map((hunk, place) => (
             <HunkView key={place} hunk={hunk} isSplit={isSplit} draw={draw} />
           ))}
@@ -106,6 +107,23 @@ const FileView = memo(function FileView({ file, isSplit, isWrapped, colour, hasN
     </figure>
   );
 });
+
+/** The widths of the columns: the first row spans all of them and tells none. */
+function SplitColumns() {
+  const half = (
+    <>
+      <col className={styles.numberColumn} />
+      <col className={styles.signColumn} />
+      <col />
+    </>
+  );
+  return (
+    <colgroup>
+      {half}
+      {half}
+    </colgroup>
+  );
+}
 
 function HunkView({ hunk, isSplit, draw }: { hunk: Hunk; isSplit: boolean; draw: (text: string) => ReactNode }) {
   const t = useT();

@@ -21,7 +21,9 @@ export function priceText({ estimated_cost: about, estimated_cost_high: high, un
 
 /** Return "About $0.52, at most $5.56 · about 1 min". */
 export function estimateText(price: Price): string {
-  const time = price.estimated_duration ? t("plans.duration", { time: formatDuration(Math.ceil(price.estimated_duration) * 1000) }) : "";
+  const seconds = price.estimated_duration ?? 0;
+  const unit = seconds < 60 ? 1 : 60; // it is only a guess
+  const time = seconds ? t("plans.duration", { time: formatDuration(Math.max(1, Math.round(seconds / unit)) * unit * 1000) }) : "";
   return [priceText(price), time].filter(Boolean).join(" · ");
 }
 

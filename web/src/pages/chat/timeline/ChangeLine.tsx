@@ -6,7 +6,6 @@ import { openPanel } from "@/state/panel";
 import { isSwap, swapState } from "@/state/session/swaps";
 import type { EntryOf, SessionState } from "@/state/session/types";
 import { memoize } from "@/state/store";
-import { toast } from "@/state/toasts";
 import { visible } from "@/state/visible";
 import { agentLabel } from "@/ui/agents";
 import { Button, Moment, classes } from "@/ui/components";
@@ -33,8 +32,7 @@ function Change({ entry, decision }: { entry: EntryOf<"file_change">; decision: 
   const undo = () =>
     attempt(async () => {
       if (entry.turn_id === null) return;
-      const files = await conversation.undo(entry.turn_id, path);
-      toast(outcomesOf(files));
+      await conversation.undo(entry.turn_id, path); // the timeline tells what became of it
     });
   return (
     <div className={styles.change} role="group" aria-label={tOr(`chat.changed_${action}`, path, { agent: agentLabel(agent), path: visible(path) })}>
@@ -78,7 +76,7 @@ function SwapLine({ entry }: { entry: EntryOf<"file_change"> }) {
       <Sign aria-hidden="true" size={14} />
       <span className="data">{swapText(entry)}</span>
       {canRedo && (
-        <Button size="small" isBusy={isBusy} onClick={() => attempt(async () => toast(outcomesOf(await conversation.redo(turnId, path), true)))}>
+        <Button size="small" isBusy={isBusy} onClick={() => attempt(() => conversation.redo(turnId, path))}>
           {t("chat.redo")}
         </Button>
       )}
