@@ -204,6 +204,8 @@ def test_running_plan_is_followed_through_reload_failure_stop_and_going_on(view:
     view.page.reload()  # the question is there again
     expect(view.task("d")).to_contain_text("after b")
     view.approve()
+    expect(view.panel.get_by_role("heading", name="Plan · 0 of 4")).to_be_visible()
+    expect(view.panel).to_contain_text("So far $")
     view.task("c", "At work").click()
     dictate.say("One ")
     expect(view.panel.get_by_role("region", name="What it writes")).to_contain_text("One")

@@ -335,7 +335,10 @@ export class Conversation {
       const session = await call("GET /my/chat/sessions/{session_id}", { path: { session_id: this.id } }, { signal });
       this.store.dispatch({ type: "session_loaded", session });
     } else {
-      this.store.dispatch({ type: "plan_loaded", plan: await this.plan(what.slice("plan:".length)), asOf });
+      const id = what.slice("plan:".length);
+      this.store.dispatch({ type: "plan_loaded", plan: await this.plan(id), asOf });
+      // What happened meanwhile made it old: it was not taken.
+      if ((this.store.get().touched[id] ?? 0) > asOf) this.refetch(what);
     }
   }
 }

@@ -3,7 +3,7 @@
 import type { ChatMessage, SessionEvent, Usage } from "@/api/types";
 import { approvalDecided, approvalExtended, planRequested, toolRequested } from "./approvals";
 import { withoutDrafts } from "./partialText";
-import { planCreated, taskChanged } from "./plans";
+import { planCreated, planStarted, taskChanged } from "./plans";
 import { stillSending } from "./sending";
 import type { Entry, OpenTurn, SessionState } from "./types";
 
@@ -54,7 +54,7 @@ function applyTaskEvent(state: SessionState, event: SessionEvent): SessionState 
       return runTurn(state, event, { phase: event.phase, ...(event.state === "running" ? { status: "running" } : {}) });
     case "task_started": {
       const change = { status: "running", agent_id: event.agent_id, started_at: event.timestamp, error: null };
-      return taskChanged(runTurn(state, event, { status: "running", phase: null }), event, change);
+      return planStarted(taskChanged(runTurn(state, event, { status: "running", phase: null }), event, change), event);
     }
     case "task_completed":
       return taskChanged(state, event, { status: "completed", result: event.result, error: null, finished_at: event.timestamp });

@@ -106,6 +106,13 @@ export function taskChanged(
   return withTasks(state, plan, tasks, event.number);
 }
 
+/** A task has begun, so the plan was approved and runs. */
+export function planStarted(state: SessionState, event: SessionEvent): SessionState {
+  const plan = planOfTurn(state, event.turn_id);
+  if (!plan || (plan.started_at !== null && plan.status === "running")) return state;
+  return { ...state, plans: { ...state.plans, [plan.id]: { ...plan, status: "running", started_at: plan.started_at ?? event.timestamp } } };
+}
+
 function withTasks(state: SessionState, plan: WorkflowState, tasks: WorkflowTaskState[], number: number): SessionState {
   const item = state.items[plan.id];
   const tasksDone = tasks.filter(({ status }) => status === "completed").length;

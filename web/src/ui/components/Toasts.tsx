@@ -5,7 +5,7 @@ import { Prose } from "./Prose";
 import styles from "./Toasts.module.css";
 import { classes } from "./classes";
 
-/** The notices at the lower edge; shown once in the shell. `toast` and `withUndo` of @/state/toasts add to it. */
+/** The notices below the header; shown once in the shell. `toast` and `withUndo` of @/state/toasts add to it. */
 export function Toasts() {
   const t = useT();
   const shown = useCell(toasts);
