@@ -225,9 +225,8 @@ def test_running_plan_is_followed_through_reload_failure_stop_and_going_on(view:
     expect(view.panel).to_contain_text("Task a has no result.")
     view.button("All tasks").click()
 
-    view.team.does = {"a": Hold("Better."), "b": last}
-    hold = view.team.does["a"]
-    assert isinstance(hold, Hold)
+    hold = Hold("Better.")
+    view.team.does = {"a": hold, "b": last}
     view.button("Go on").focus()
     view.page.keyboard.press("Enter")
     expect(view.task("a", "At work")).to_be_visible()
@@ -244,9 +243,7 @@ def test_running_plan_is_followed_through_reload_failure_stop_and_going_on(view:
     expect(view.line).to_contain_text("4 tasks · done")
     expect(view.log).to_contain_text("All of it, in one.")
     assert view.team.called.count("c") == 1
-    cost = view.workflow()["cost"]
     expect(view.panel).to_contain_text(re.compile(r"Done · Cost \$"))
-    assert cost > 0
     shown = view.line.inner_text()
     view.page.reload()
     expect(view.line).to_contain_text("4 tasks · done")
