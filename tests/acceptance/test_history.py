@@ -164,6 +164,7 @@ def test_memory_of_one_session_is_found_in_another(person: Person, model: ModelS
 
     assert [item["memory_id"] for item in answer["context"]] == [memory["id"]]
     assert answer["context"][0]["score"] > 0
+    assert person.get(f"/my/chat/{session}/turns/{answer['turn_id']}/context")["items"] == answer["context"]
     prompt = model.asked_about(f"{mark} What")[0].body["messages"]
     roles = [message["role"] for message in prompt]
     assert roles[0] == "system"

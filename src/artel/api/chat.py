@@ -26,6 +26,7 @@ from artel.contract.chat import (
     Retry,
     SessionWithMessages,
     TimelineItem,
+    TurnContext,
     TurnState,
 )
 from artel.contract.http import MAX_ID, NewSession, Page, Session, SessionChanges
@@ -225,6 +226,12 @@ async def change_message(
 async def show_turn(session_id: SessionId, turn_id: TurnId, user: CurrentUser, services: Services) -> TurnState:
     """Show the state of a turn."""
     return await services.chat.show(user, session_id, turn_id)
+
+
+@router.get("/my/chat/{session_id}/turns/{turn_id}/context", responses=documented(404))
+async def show_context(session_id: SessionId, turn_id: TurnId, user: CurrentUser, services: Services) -> TurnContext:
+    """Show the memories that were added to the prompt of a turn, with their scores; empty until the turn has ended."""
+    return await services.chat.context(user, session_id, turn_id)
 
 
 @router.post("/my/chat/{session_id}/turns/{turn_id}/cancel", responses=documented(404))

@@ -109,6 +109,12 @@ class ContextItem(ResponseBody):
     score: float = Field(examples=[0.83])
 
 
+class TurnContext(ResponseBody):
+    """The memories that were added to the prompt of a turn, as they were then."""
+
+    items: list[ContextItem]
+
+
 class Usage(ResponseBody):
     """Tokens and cost of a turn."""
 

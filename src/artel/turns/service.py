@@ -12,7 +12,7 @@ from artel.attachments.repository import StoredAttachment
 from artel.auth.principal import Principal
 from artel.brain.errors import ContextTooLarge
 from artel.brain.tokens import count_tokens, is_ready
-from artel.contract.chat import MessageAccepted, MessageResponse, Retry, TurnState
+from artel.contract.chat import MessageAccepted, MessageResponse, Retry, TurnContext, TurnState
 from artel.contract.http import Page
 from artel.errors import (
     AgentFailed,
@@ -178,6 +178,10 @@ class ChatService:
 
     async def show(self, user: Principal, session_id: str, turn_id: str) -> TurnState:
         return _state(await self._database.read(get_turn, user, session_id, turn_id))
+
+    async def context(self, user: Principal, session_id: str, turn_id: str) -> TurnContext:
+        turn = await self._database.read(get_turn, user, session_id, turn_id)
+        return TurnContext(items=list(turn.context or ()))
 
     async def cancel(self, user: Principal, session_id: str, turn_id: str) -> TurnState:
         partial_answer = self._services.hub.partial_answer(session_id, turn_id)

@@ -1641,6 +1641,11 @@ export interface TurnChanges {
   files: ChangedFile[];
 }
 
+/** The memories that were added to the prompt of a turn, as they were then. */
+export interface TurnContext {
+  items: ContextItem[];
+}
+
 /** State of a turn. */
 export interface TurnState {
   id: string;
@@ -1963,6 +1968,13 @@ export interface Operations {
     headers: undefined;
     body: MessageChanges;
     response: TurnState;
+  };
+  "GET /my/chat/{session_id}/turns/{turn_id}/context": {
+    path: { session_id: string | number; turn_id: string | number };
+    query: undefined;
+    headers: undefined;
+    body: undefined;
+    response: TurnContext;
   };
   "POST /my/chat/{session_id}/turns/{turn_id}/cancel": {
     path: { session_id: string | number; turn_id: string | number };

@@ -54,7 +54,7 @@ export const paths = {
   plans: (project: number, id?: string) => below(`/p/${project}/plans`, id),
   files: (project: number, tab?: string) => below(`/p/${project}/files`, tab),
   agents: (project: number, id?: number | string) => below(`/p/${project}/agents`, id),
-  memory: (project: number) => `/p/${project}/memory`,
+  memory: (project: number, query?: string) => `/p/${project}/memory${query ? `?q=${encodeURIComponent(query)}` : ""}`,
   activity: (project: number, tab?: string) => below(`/p/${project}/activity`, tab),
   projectSettings: (project: number, tab?: string) => below(`/p/${project}/settings`, tab),
   settings: (tab?: string) => below("/settings", tab),

@@ -53,6 +53,8 @@ export const chat = {
   detailCost: "Cost",
   detailTime: "Time",
   detailMemories: "Memories used",
+  whyUsed: "Fits the message by {share}.",
+  inMemory: "Show in Memory",
   detailAt: "Written",
   theFolder: "the folder",
   anAgent: "An agent",

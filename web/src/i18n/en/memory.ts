@@ -27,6 +27,8 @@ export const memory = {
   unpin: "Unpin",
   edit: "Edit",
   editTitle: "Edit the memory",
+  all: "Show all",
+  less: "Show less",
   forget: "Forget",
   forgotten: "Forgotten.",
   actions: "Actions for this memory",

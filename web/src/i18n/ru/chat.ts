@@ -54,6 +54,8 @@ export const chat: Translated<typeof english> = {
   detailCost: "Стоимость",
   detailTime: "Время",
   detailMemories: "Использовано воспоминаний",
+  whyUsed: "Подходит к сообщению на {share}.",
+  inMemory: "Показать в памяти",
   detailAt: "Написано",
   theFolder: "папка",
   anAgent: "Агент",

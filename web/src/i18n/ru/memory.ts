@@ -28,6 +28,8 @@ export const memory: Translated<typeof english> = {
   unpin: "Открепить",
   edit: "Изменить",
   editTitle: "Изменить воспоминание",
+  all: "Показать целиком",
+  less: "Свернуть",
   forget: "Забыть",
   forgotten: "Забыто.",
   actions: "Действия с воспоминанием",

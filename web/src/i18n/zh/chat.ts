@@ -54,6 +54,8 @@ export const chat: Translated<typeof english> = {
   detailCost: "费用",
   detailTime: "用时",
   detailMemories: "使用的记忆",
+  whyUsed: "与消息的匹配度为 {share}。",
+  inMemory: "在记忆中显示",
   detailAt: "时间",
   theFolder: "文件夹",
   anAgent: "智能体",

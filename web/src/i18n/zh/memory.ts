@@ -28,6 +28,8 @@ export const memory: Translated<typeof english> = {
   unpin: "取消置顶",
   edit: "编辑",
   editTitle: "编辑记忆",
+  all: "显示全部",
+  less: "收起",
   forget: "遗忘",
   forgotten: "已遗忘。",
   actions: "此条记忆的操作",

@@ -1,10 +1,9 @@
 import type { ReactNode } from "react";
 import { formatDateTime, formatDuration, formatMoney, formatNumber } from "@/i18n/format";
 import { agentLabel } from "@/ui/agents";
-import { Link } from "@/ui/router";
-import { paths } from "@/ui/routes";
 import { useProject, useSelected, useT } from "@/ui/hooks";
 import styles from "./AnswerDetails.module.css";
+import { UsedMemories } from "./UsedMemories";
 import { useChat } from "./chatContext";
 
 /** Who answered, with which model, for how much, how fast, and with how many memories. */
@@ -15,6 +14,7 @@ export function AnswerDetails({ messageId }: { messageId: string }) {
   const item = useSelected(conversation.store, (state) => state.items[messageId]);
   if (item?.kind !== "message") return <p className="muted">{t("chat.noDetails")}</p>;
   const { usage, duration_ms, context, agent_id, agent } = item.message;
+  const turnId = item.message.turn_id;
   const name = project.agentName(agent_id) ?? agent;
   const rows: [string, ReactNode][] = [
     [t("chat.detailAgent"), name === null ? t("chat.team") : agentLabel(name)],
@@ -23,17 +23,20 @@ export function AnswerDetails({ messageId }: { messageId: string }) {
     [t("chat.detailOutput"), usage ? formatNumber(usage.output_tokens) : formatNumber(item.message.tokens)],
     [t("chat.detailCost"), usage ? formatMoney(usage.cost_usd) : "–"],
     [t("chat.detailTime"), duration_ms === null || duration_ms === undefined ? "–" : formatDuration(duration_ms)],
-    [t("chat.detailMemories"), <Link key="memories" to={paths.memory(project.id)}>{formatNumber(context ?? 0)}</Link>],
+    [t("chat.detailMemories"), formatNumber(context ?? 0)],
     [t("chat.detailAt"), formatDateTime(item.at)],
   ];
   return (
-    <dl className={styles.facts}>
-      {rows.map(([label, value]) => (
-        <div key={label}>
-          <dt>{label}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
+    <div className="stack">
+      <dl className={styles.facts}>
+        {rows.map(([label, value]) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {context && turnId ? <UsedMemories projectId={project.id} sessionId={conversation.id} turnId={turnId} /> : null}
+    </div>
   );
 }

@@ -1,15 +1,22 @@
 import { Ellipsis, Pin } from "lucide-react";
-import { useState } from "react";
+import { useId, useState } from "react";
 import { call } from "@/api/client";
 import { tOr } from "@/i18n";
 import { formatPercent } from "@/i18n/format";
 import { problemText } from "@/i18n/problemText";
 import { toast, withUndo } from "@/state/toasts";
-import { Avatar, FormDialog, IconButton, Menu, Moment, TextArea, textOf } from "@/ui/components";
+import { Avatar, Button, FormDialog, IconButton, Menu, Moment, TextArea, classes, textOf } from "@/ui/components";
 import { agentLabel } from "@/ui/agents";
 import { useProject, useT } from "@/ui/hooks";
 import styles from "./Memory.module.css";
 import type { Shown } from "./memories";
+
+const [SHORT_CHARACTERS, SHORT_LINES] = [320, 4];
+
+/** Whether a text is folded at first. */
+function isLong(text: string): boolean {
+  return text.length > SHORT_CHARACTERS || text.split("\n").length > SHORT_LINES;
+}
 
 interface RowProps {
   memory: Shown;
@@ -20,7 +27,9 @@ interface RowProps {
 export function MemoryRow({ memory, replace, setMemories }: RowProps) {
   const t = useT();
   const project = useProject();
+  const textId = useId();
   const [isEditing, setEditing] = useState(false);
+  const [isOpen, setOpen] = useState(false);
   const path = { project_id: project.id, agent_id: memory.agent_id, memory_id: memory.id };
   const failed = (failure: unknown) => toast(problemText(failure), { kind: "error" });
   const change = async (body: { content?: string; pinned?: boolean }) => {
@@ -45,9 +54,14 @@ export function MemoryRow({ memory, replace, setMemories }: RowProps) {
     <li className={styles.row}>
       <Avatar agent={memory.agent} />
       <div className={styles.text}>
-        <p className={styles.content}>
+        <p id={textId} className={classes(styles.content, !isOpen && styles.folded)}>
           <span className="data">{memory.content}</span>
         </p>
+        {isLong(memory.content) && (
+          <Button kind="link" className={styles.more} aria-expanded={isOpen} aria-controls={textId} onClick={() => setOpen(!isOpen)}>
+            {isOpen ? t("memory.less") : t("memory.all")}
+          </Button>
+        )}
         <p className={styles.about}>
           {memory.pinned && (
             <span className={styles.pinned}>

@@ -18,7 +18,7 @@ export default function MemoryPage() {
   const t = useT();
   const { id: projectId, project } = useProjectState();
   const agents = project?.agents ?? [];
-  const [query, setQuery] = useState("");
+  const [query, setQuery] = useState(() => new URLSearchParams(location.search).get("q")?.trim() ?? "");
   const [isAdding, setAdding] = useState(false);
   const ids = agents.map(({ id }) => id).join();
   const found = useResource(`memories ${projectId} ${ids} ${query}`, (signal) => findMemories(projectId, agents, query, signal));
@@ -157,7 +157,7 @@ function ExportMenu({ projectId, agents }: { projectId: number; agents: readonly
       trigger={
         <Button kind="quiet">
           <Download aria-hidden="true" size={16} />
-          {t("memory.export")}
+          <span className="roomy">{t("memory.export")}</span>
         </Button>
       }
     />
