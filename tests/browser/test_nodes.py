@@ -35,12 +35,16 @@ def test_administrator_sees_what_nodes_do_and_controls_them(
     with NodesInThread(bus_url) as nodes:
         writer = nodes.start("writer-1", tasks=("t1",), slots=2, labels={"env": "test"}, display_name=HOSTILE)
         nodes.start("critic-1", node_type="critic", capabilities=("review_text",), labels={"env": "prod"})
-        page.goto(f"/manage/nodes#code={administrator.http.post('/auth/codes').json()['code']}")
+        project = administrator.project()["id"]
+        page.goto(f"/p/{project}/activity#code={administrator.http.post('/auth/codes').json()['code']}")
+        expect(page.get_by_role("table", name="Nodes")).to_contain_text("write_article: execute, for 12 sec")
+        page.goto("/manage/nodes")
 
         rows = page.get_by_role("table", name="Nodes").get_by_role("row")
         expect(rows).to_have_count(3)  # with the head
         row = rows.filter(has_text="writer-1")
-        for text in (HOSTILE, "takes tasks", "write_article: execute, for 12 sec", "1 / 2", "80.5 MB"):
+        task = "write_article: execute, for 12 sec"
+        for text in (HOSTILE, "takes tasks", task, "1 of 2 busy", "80.5 MB", "env=test"):
             expect(row).to_contain_text(text)
         page.set_viewport_size({"width": 360, "height": 740})
         expect(page.get_by_role("button", name="Open the menu")).to_be_visible()

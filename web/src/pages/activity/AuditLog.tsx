@@ -9,6 +9,7 @@ import { agentLabel } from "@/ui/agents";
 import { useAction, useProject, useResource, useT } from "@/ui/hooks";
 import { Link } from "@/ui/router";
 import { paths } from "@/ui/routes";
+import { toolLabel } from "@/ui/tools";
 import styles from "./Activity.module.css";
 
 const PAGE = 100;
@@ -44,7 +45,7 @@ export function AuditLog() {
         {items.length > 0 && (
           <div className="row">
             <Select label={t("activity.agent")} isLabelHidden value={filter.agent} onChange={(event) => setFilter({ ...filter, agent: event.target.value })} options={choices("agent", t("activity.allAgents"), agentLabel)} />
-            <Select label={t("activity.tool")} isLabelHidden value={filter.tool} onChange={(event) => setFilter({ ...filter, tool: event.target.value })} options={choices("tool", t("activity.allTools"), (tool) => tool)} />
+            <Select label={t("activity.tool")} isLabelHidden value={filter.tool} onChange={(event) => setFilter({ ...filter, tool: event.target.value })} options={choices("tool", t("activity.allTools"), toolLabel)} />
             <Select label={t("activity.status")} isLabelHidden value={filter.status} onChange={(event) => setFilter({ ...filter, status: event.target.value })} options={choices("status", t("activity.allStatuses"), statusText)} />
           </div>
         )}
@@ -60,7 +61,7 @@ export function AuditLog() {
           columns={[
             { key: "at", title: t("activity.time"), cell: ({ created_at }) => <Moment at={created_at} /> },
             { key: "agent", title: t("activity.agent"), cell: ({ agent }) => <span className="data">{agentLabel(agent)}</span> },
-            { key: "tool", title: t("activity.tool"), cell: ({ tool }) => <code>{tool}</code> },
+            { key: "tool", title: t("activity.tool"), cell: ({ tool }) => <span title={tool}>{toolLabel(tool)}</span> },
             { key: "arguments", title: t("activity.arguments"), cell: (each) => <span className={`${styles.arguments ?? ""} data`}>{argumentsOf(each)}</span> },
             { key: "status", title: t("activity.status"), cell: ({ status, error }) => <span title={error ?? undefined}>{statusText(status)}</span> },
             { key: "open", title: t("activity.conversation"), cell: ({ session_id }) => (session_id ? <Link to={paths.chat(id, session_id)}>{t("activity.open")}</Link> : "–") },

@@ -44,7 +44,7 @@ export function RepairMenu({ onDone }: { onDone: () => void }) {
         trigger={
           <Button kind="quiet">
             <Wrench aria-hidden="true" size={16} />
-            {t("activity.repair")}
+            <span className="roomy">{t("activity.repair")}</span>
           </Button>
         }
       />

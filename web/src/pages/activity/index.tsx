@@ -2,11 +2,13 @@ import { useEffect, useState } from "react";
 import { call } from "@/api/client";
 import type { Activity, AgentActivity } from "@/api/types";
 import { formatNumber, formatPercent } from "@/i18n/format";
+import { accountState } from "@/state/account";
 import { Ago, Avatar, EmptyState, LoadFailed, Money, Skeleton, Table } from "@/ui/components";
 import { agentLabel } from "@/ui/agents";
-import { useProject, useResource, useT } from "@/ui/hooks";
+import { useCell, useProject, useResource, useT } from "@/ui/hooks";
 import { Link } from "@/ui/router";
 import { paths } from "@/ui/routes";
+import { Nodes } from "@/ui/nodes";
 import { PageFrame } from "@/ui/shell";
 import styles from "./Activity.module.css";
 import { Alerts } from "./Alerts";
@@ -23,6 +25,8 @@ const RANGES: readonly Range[] = ["24h", "7d", "30d"];
 export default function ActivityPage() {
   const t = useT();
   const project = useProject();
+  const account = useCell(accountState);
+  const isAdmin = account.phase === "signed_in" && account.account.is_admin;
   const [range, setRange] = useState<Range>("24h");
   const path = { project_id: project.id };
   const health = useResource(`health ${project.id}`, (signal) => call("GET /my/projects/{project_id}/space/health", { path }, { signal }));
@@ -52,6 +56,12 @@ export default function ActivityPage() {
       {!problem && health.data && activity.data && <Summary health={health.data} activity={activity.data} />}
       {!problem && activity.data && <Figures activity={activity.data} range={range} setRange={setRange} />}
       <Alerts alerts={alerts} />
+      {isAdmin && (
+        <div className="stack">
+          <h2>{t("activity.nodes")}</h2>
+          <Nodes />
+        </div>
+      )}
       <AuditLog />
     </PageFrame>
   );

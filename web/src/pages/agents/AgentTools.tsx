@@ -3,9 +3,10 @@ import { LoadFailed, Skeleton, Switch, classes } from "@/ui/components";
 import { useResource, useT } from "@/ui/hooks";
 import { Link } from "@/ui/router";
 import { paths } from "@/ui/routes";
+import { toolLabel } from "@/ui/tools";
 import type { PartProps } from "./AgentProfile";
 import styles from "./Agents.module.css";
-import { type ListedTool, listTools, toolLabel } from "./toolGroups";
+import { type ListedTool, listTools } from "./toolGroups";
 
 export function AgentTools({ agent, change }: PartProps) {
   const t = useT();

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { ToolShown } from "@/api/types";
-import { listTools, toolLabel } from "./toolGroups";
+import { toolLabel } from "@/ui/tools";
+import { listTools } from "./toolGroups";
 
 const tool = (name: string): ToolShown => ({ name, level: "safe", description: "", enabled: true, requires_approval: false, parameters: {} });
 

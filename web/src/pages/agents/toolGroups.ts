@@ -34,9 +34,3 @@ export function listTools(known: readonly ToolShown[], chosen: readonly string[]
   ];
   return GROUPS.map((group): [Group, ListedTool[]] => [group, all.filter(({ name }) => groupOf(name) === group)]).filter(([, tools]) => tools.length > 0);
 }
-
-/** Return the name of a tool for people: `tool_read_file` is "Read file". */
-export function toolLabel(name: string): string {
-  const words = name.replace(/^tool_/, "").replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}

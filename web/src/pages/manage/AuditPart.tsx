@@ -3,6 +3,7 @@ import { call } from "@/api/client";
 import { firstItems } from "@/api/paging";
 import type { Action } from "@/api/types";
 import { tOr } from "@/i18n";
+import { withBrowserName } from "@/state/browserName";
 import { Button, EmptyState, LoadFailed, Moment, Select, Skeleton, Table } from "@/ui/components";
 import { useResource, useT } from "@/ui/hooks";
 
@@ -36,7 +37,9 @@ export function AuditPart() {
   const options = [{ value: ALL, label: t("manage.allActions") }, ...ACTIONS.map((value) => ({ value, label: nameOf(value) }))];
   return (
     <>
-      <Select label={t("manage.action")} options={options} value={action} onChange={(event) => setAction(event.target.value as Action | typeof ALL)} />
+      <div className="brief">
+        <Select label={t("manage.action")} options={options} value={action} onChange={(event) => setAction(event.target.value as Action | typeof ALL)} />
+      </div>
       {problem && <LoadFailed problem={problem} retry={reload} />}
       {!data && !problem && <Skeleton lines={8} />}
       {data?.items.length === 0 && <EmptyState title={t("manage.noAudit")} />}
@@ -50,7 +53,7 @@ export function AuditPart() {
             { key: "actor", title: t("manage.actor"), cell: ({ actor }) => <span className="data">{actor}</span> },
             { key: "action", title: t("manage.action"), cell: (entry) => nameOf(entry.action) },
             { key: "target", title: t("manage.target"), cell: ({ target }) => <span className="data">{target}</span> },
-            { key: "detail", title: t("manage.detail"), cell: ({ detail }) => <span className="data small">{detail}</span> },
+            { key: "detail", title: t("manage.detail"), cell: ({ detail }) => <span className="data small" title={detail}>{withBrowserName(detail)}</span> },
           ]}
         />
       )}

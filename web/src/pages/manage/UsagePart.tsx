@@ -15,7 +15,9 @@ export function UsagePart() {
   const ranges = RANGES.map((count) => ({ value: String(count), label: t("manage.days", { count }) }));
   return (
     <>
-      <Select label={t("manage.range")} options={ranges} value={String(days)} onChange={(event) => setDays(Number(event.target.value))} />
+      <div className="brief">
+        <Select label={t("manage.range")} options={ranges} value={String(days)} onChange={(event) => setDays(Number(event.target.value))} />
+      </div>
       {problem && <LoadFailed problem={problem} retry={reload} />}
       {!data && !problem && <Skeleton lines={8} />}
       {data?.sum.calls === 0 && <EmptyState title={t("usage.empty")} text={t("usage.emptyHint")} />}

@@ -3,16 +3,16 @@ import type { PageProps } from "@/App";
 import { accountState } from "@/state/account";
 import { EmptyState, TabLinks } from "@/ui/components";
 import { useCell, useT } from "@/ui/hooks";
+import { Nodes } from "@/ui/nodes";
 import { paths } from "@/ui/routes";
 import { PageFrame } from "@/ui/shell";
 import { AuditPart } from "./AuditPart";
 import { ModelsPart } from "./ModelsPart";
-import { NodesPart } from "./NodesPart";
 import { SystemPart } from "./SystemPart";
 import { UsagePart } from "./UsagePart";
 import { UsersPart } from "./UsersPart";
 
-const PARTS: Record<string, ComponentType> = { models: ModelsPart, users: UsersPart, usage: UsagePart, nodes: NodesPart, audit: AuditPart, system: SystemPart };
+const PARTS: Record<string, ComponentType> = { models: ModelsPart, users: UsersPart, usage: UsagePart, nodes: Nodes, audit: AuditPart, system: SystemPart };
 
 /** `/manage`: the server, for administrators. */
 export default function ManagePage({ route }: PageProps) {

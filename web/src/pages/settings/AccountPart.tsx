@@ -4,6 +4,7 @@ import { tOr } from "@/i18n";
 import { formatDate } from "@/i18n/format";
 import { problemText } from "@/i18n/problemText";
 import { accountState, refreshAccount, signOut } from "@/state/account";
+import { withBrowserName } from "@/state/browserName";
 import { toast } from "@/state/toasts";
 import { Ago, Button, Form, FormError, LoadFailed, Skeleton, TextField, textOf } from "@/ui/components";
 import { useAction, useCell, useResource, useT } from "@/ui/hooks";
@@ -84,7 +85,7 @@ function Logins() {
                 {tOr(`settings.login_${login.kind}`, login.kind)} {login.is_current && <Badge kind="good">{t("settings.thisLogin")}</Badge>}
               </p>
               <p className="muted small">
-                <span className="data">{login.label || "–"}</span> · {t("settings.lastUsed")} <Ago at={login.last_used_at} />
+                <span className="data" title={login.label}>{withBrowserName(login.label) || "–"}</span> · {t("settings.lastUsed")} <Ago at={login.last_used_at} />
               </p>
             </div>
             {!login.is_current && (

@@ -2,6 +2,7 @@ import { useState } from "react";
 import { call } from "@/api/client";
 import { formatDate } from "@/i18n/format";
 import { EmptyState, LoadFailed, Select, Skeleton } from "@/ui/components";
+import { agentLabel } from "@/ui/agents";
 import { useResource, useT } from "@/ui/hooks";
 import { DayChart, UsageFigures, UsageTable } from "@/ui/usage";
 
@@ -17,7 +18,9 @@ export function UsagePart() {
   const ranges = RANGES.map((count) => ({ value: String(count), label: t("manage.days", { count }) }));
   return (
     <>
-      <Select label={t("manage.range")} options={ranges} value={String(days)} onChange={(event) => setDays(Number(event.target.value))} />
+      <div className="brief">
+        <Select label={t("manage.range")} options={ranges} value={String(days)} onChange={(event) => setDays(Number(event.target.value))} />
+      </div>
       {problem && <LoadFailed problem={problem} retry={reload} />}
       {!data && !problem && <Skeleton lines={8} />}
       {data?.day.sum.calls === 0 && <EmptyState title={t("usage.empty")} text={t("usage.emptyHint")} />}
@@ -53,7 +56,7 @@ function Report({ day, project, agent, model, names }: Awaited<ReturnType<typeof
         of={t("usage.agent")}
         rows={agent.items}
         rowKey={(row) => `${row.project_id ?? ""}.${row.agent_id ?? ""}.${row.agent ?? ""}`}
-        name={(row) => `${row.agent ? row.agent.replace(/^agent_/, "") : t("usage.planning")} · ${projectName(row.project_id)}`}
+        name={(row) => `${row.agent ? agentLabel(row.agent) : t("usage.planning")} · ${projectName(row.project_id)}`}
       />
       <UsageTable title={t("usage.byModel")} of={t("models.model")} rows={model.items} rowKey={(row) => row.model ?? ""} name={(row) => row.model} />
       <UsageTable
