@@ -3,6 +3,8 @@ import type { Area } from "../message";
 export const markdown = {
   text: "text",
   table: "Table",
+  taskDone: "done",
+  taskOpen: "to do",
   wrap: "Wrap long lines",
   copyCode: "Copy code",
   copied: "Copied",

@@ -3,6 +3,7 @@ import type { Area } from "../message";
 export const models = {
   priceInOut: "{input} in, {output} out",
   missing: "{model} (not available)",
+  defaultMark: "{model} (default)",
   choose: "Choose a model",
   compatible: "Other server (OpenAI-compatible)",
   provider: "Provider",

@@ -29,5 +29,11 @@ export const palette = {
   inComposer: "While you write",
   keySend: "Send",
   keyBreak: "New line",
+  keyEditLast: "Edit the last message, if the field is empty",
+  atQuestion: "At a question",
+  keyAllow: "Allow once, approve",
+  keyAllowMore: "Allow more often",
+  keyRefuse: "Refuse",
+  keyDiff: "Show the change",
   then: "then",
 } as const satisfies Area;

@@ -4,6 +4,8 @@ import type { Translated } from "../message";
 export const markdown: Translated<typeof english> = {
   text: "текст",
   table: "Таблица",
+  taskDone: "сделано",
+  taskOpen: "не сделано",
   wrap: "Переносить длинные строки",
   copyCode: "Скопировать код",
   copied: "Скопировано",

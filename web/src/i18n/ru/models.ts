@@ -4,6 +4,7 @@ import type { Translated } from "../message";
 export const models: Translated<typeof english> = {
   priceInOut: "{input} вход, {output} выход",
   missing: "{model} (недоступна)",
+  defaultMark: "{model} (по умолчанию)",
   choose: "Выберите модель",
   compatible: "Другой сервер (совместимый с OpenAI)",
   provider: "Провайдер",

@@ -30,5 +30,11 @@ export const palette: Translated<typeof english> = {
   inComposer: "При вводе сообщения",
   keySend: "Отправить",
   keyBreak: "Новая строка",
+  keyEditLast: "Изменить последнее сообщение, если поле пусто",
+  atQuestion: "Когда есть вопрос",
+  keyAllow: "Разрешить один раз, утвердить",
+  keyAllowMore: "Разрешить чаще",
+  keyRefuse: "Отказать",
+  keyDiff: "Показать изменение",
   then: "затем",
 };

@@ -4,6 +4,8 @@ import type { Translated } from "../message";
 export const markdown: Translated<typeof english> = {
   text: "文本",
   table: "表格",
+  taskDone: "已完成",
+  taskOpen: "未完成",
   wrap: "自动换行",
   copyCode: "复制代码",
   copied: "已复制",

@@ -4,6 +4,7 @@ import type { Translated } from "../message";
 export const models: Translated<typeof english> = {
   priceInOut: "输入 {input}，输出 {output}",
   missing: "{model}（不可用）",
+  defaultMark: "{model}（默认）",
   choose: "选择模型",
   compatible: "其他服务器（兼容 OpenAI）",
   provider: "提供商",

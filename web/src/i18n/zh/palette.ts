@@ -30,5 +30,11 @@ export const palette: Translated<typeof english> = {
   inComposer: "书写时",
   keySend: "发送",
   keyBreak: "换行",
+  keyEditLast: "输入框为空时编辑上一条消息",
+  atQuestion: "有待答问题时",
+  keyAllow: "允许一次、批准",
+  keyAllowMore: "允许更多次",
+  keyRefuse: "拒绝",
+  keyDiff: "显示更改",
   then: "然后",
 };

@@ -5,7 +5,7 @@ import { Ago, LoadFailed, Money, Skeleton } from "@/ui/components";
 import { useResource, useT } from "@/ui/hooks";
 import { StateMark } from "./AgentList";
 import styles from "./Agents.module.css";
-import { Fact } from "./ModelPicker";
+import { Fact } from "./Fact";
 
 export function AgentActivity({ agent }: { agent: Agent }) {
   const t = useT();

@@ -29,7 +29,7 @@ export function AgentList() {
     <>
       <Button kind="quiet" onClick={() => setDialog("import")}>
         <Upload aria-hidden="true" size={16} />
-        {t("agents.import")}
+        <span className="roomy">{t("agents.import")}</span>
       </Button>
       <Button kind="primary" onClick={() => setDialog("create")}>
         <Plus aria-hidden="true" size={16} />

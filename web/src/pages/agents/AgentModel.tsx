@@ -3,7 +3,7 @@ import { LoadFailed, Select, Skeleton, Switch, TextField } from "@/ui/components
 import { useResource, useT } from "@/ui/hooks";
 import type { PartProps } from "./AgentProfile";
 import styles from "./Agents.module.css";
-import { ModelPicker } from "./ModelPicker";
+import { AgentModelField } from "./AgentModelField";
 
 const SERVERS_CHOICE = "";
 
@@ -16,7 +16,7 @@ export function AgentModel({ agent, change }: PartProps) {
   const others = [{ value: SERVERS_CHOICE, label: t("agents.fallbackServer") }, ...data.items.filter(({ allowed }) => allowed).map(({ id }) => ({ value: id, label: id }))];
   return (
     <>
-      <ModelPicker models={data} model={agent.model} onChange={(model) => change({ model })} />
+      <AgentModelField models={data} model={agent.model} onChange={(model) => change({ model })} />
       <details className={styles.advanced}>
         <summary>{t("agents.advanced")}</summary>
         <div className={styles.part}>

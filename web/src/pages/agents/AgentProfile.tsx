@@ -113,7 +113,7 @@ function ProfileActions({ agent, isTrying, setTrying }: { agent: Agent; isTrying
     <>
       <Button aria-pressed={isTrying} onClick={() => setTrying(!isTrying)}>
         <MessageSquare aria-hidden="true" size={16} />
-        {t("agents.tryIt")}
+        <span className="roomy">{t("agents.tryIt")}</span>
       </Button>
       <Menu
         label={t("agents.more")}

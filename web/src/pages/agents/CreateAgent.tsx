@@ -9,7 +9,7 @@ import { useProject, useProjectState, useResource, useT } from "@/ui/hooks";
 import { navigate } from "@/ui/router";
 import { paths } from "@/ui/routes";
 import styles from "./Agents.module.css";
-import { ModelPicker } from "./ModelPicker";
+import { AgentModelField } from "./AgentModelField";
 
 /** A new agent, from a template or from nothing. */
 export function CreateAgent({ onClose }: { onClose: () => void }) {
@@ -52,7 +52,7 @@ export function CreateAgent({ onClose }: { onClose: () => void }) {
             </div>
             <TextArea label={t("agents.prompt")} hint={t("agents.promptHint")} name="prompt" required rows={6} defaultValue={chosen?.system_prompt ?? ""} />
           </div>
-          <ModelPicker models={models.data} model={model || models.data.default_model} onChange={setModel} />
+          <AgentModelField models={models.data} model={model || models.data.default_model} onChange={setModel} />
         </>
       )}
     </FormDialog>

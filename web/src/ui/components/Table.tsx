@@ -7,6 +7,8 @@ export interface Column<R> {
   cell: (row: R) => ReactNode;
   /** Numbers stand at the end of the cell. */
   isNumber?: boolean;
+  /** Too short to be worth a line break: times, states. */
+  isShort?: boolean;
 }
 
 interface TableProps<R> {
@@ -16,26 +18,27 @@ interface TableProps<R> {
   rowKey: (row: R) => string | number;
 }
 
+/** A table; where it is narrow, each row becomes a list of titles and values. The roles stay, whatever the layout is. */
 export function Table<R>({ caption, columns, rows, rowKey }: TableProps<R>) {
   return (
     <div className={styles.frame} tabIndex={0} role="region" aria-label={caption}>
-      <table className={styles.table}>
+      <table className={styles.table} role="table">
         <caption className="unseen">{caption}</caption>
-        <thead>
-          <tr>
+        <thead role="rowgroup" className={styles.head}>
+          <tr role="row">
             {columns.map(({ key, title, isNumber }) => (
-              <th key={key} scope="col" className={isNumber ? styles.end : undefined}>
+              <th key={key} scope="col" role="columnheader" className={isNumber ? styles.end : undefined}>
                 {title}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {rows.map((row) => (
-            <tr key={rowKey(row)}>
-              {columns.map(({ key, cell, isNumber }) => (
-                <td key={key} className={isNumber ? styles.end : undefined}>
-                  {cell(row)}
+            <tr key={rowKey(row)} role="row" className={styles.row}>
+              {columns.map(({ key, title, cell, isNumber, isShort }) => (
+                <td key={key} role="cell" data-title={typeof title === "string" ? title : undefined} className={isNumber ? styles.end : isShort ? styles.short : undefined}>
+                  <div>{cell(row)}</div>
                 </td>
               ))}
             </tr>

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type ReactNode, useId } from "react";
+import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef } from "react";
 import { Link } from "../router";
 import styles from "./Tabs.module.css";
 
@@ -19,6 +19,7 @@ interface TabsProps<Id extends string> {
 /** Tabs inside a page or panel: arrow keys choose. For parts of a page with an address of their own use `TabLinks`. */
 export function Tabs<Id extends string>({ label, tabs, selected, onSelect, children }: TabsProps<Id>) {
   const base = useId();
+  const list = useSelectedInView(selected);
   const move = (event: KeyboardEvent<HTMLElement>) => {
     const now = tabs.findIndex(({ id }) => id === selected);
     const next = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: tabs.length - 1 }[event.key];
@@ -30,7 +31,7 @@ export function Tabs<Id extends string>({ label, tabs, selected, onSelect, child
   };
   return (
     <>
-      <div role="tablist" aria-label={label} className={styles.tabs} onKeyDown={move}>
+      <div ref={list} role="tablist" aria-label={label} className={styles.tabs} onKeyDown={move}>
         {tabs.map(({ id, label: text }) => (
           <button
             key={id}
@@ -56,8 +57,9 @@ export function Tabs<Id extends string>({ label, tabs, selected, onSelect, child
 
 /** Tabs that are links: each part has an address. */
 export function TabLinks({ label, tabs, selected }: { label: string; tabs: readonly (Tab<string> & { to: string })[]; selected: string }) {
+  const list = useSelectedInView(selected);
   return (
-    <nav aria-label={label} className={styles.tabs}>
+    <nav ref={list} aria-label={label} className={styles.tabs}>
       {tabs.map(({ id, label: text, to }) => (
         <Link key={id} to={to} className={styles.tab} aria-current={id === selected ? "page" : undefined}>
           {text}
@@ -65,4 +67,14 @@ export function TabLinks({ label, tabs, selected }: { label: string; tabs: reado
       ))}
     </nav>
   );
+}
+
+/** Scroll the selected tab of a narrow list into view. */
+function useSelectedInView(selected: string) {
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const tab = list.current?.querySelector<HTMLElement>('[aria-selected="true"], [aria-current="page"]');
+    if (list.current && tab) list.current.scrollLeft = tab.offsetLeft - (list.current.clientWidth - tab.offsetWidth) / 2;
+  }, [selected]);
+  return list;
 }

@@ -125,7 +125,7 @@ export function Deadline({ approval }: { approval: ApprovalState }) {
   return (
     <span className={styles.clock}>
       <Countdown until={approval.expires_at} />
-      <Button kind="quiet" size="small" isBusy={isBusy} aria-label={t("decisions.moreTime")} onClick={() => void run()}>
+      <Button kind="quiet" size="small" isBusy={isBusy} aria-label={`${t("decisions.moreTimeShort")}: ${t("decisions.moreTime")}`} onClick={() => void run()}>
         {t("decisions.moreTimeShort")}
       </Button>
     </span>

@@ -49,6 +49,7 @@ const COMPONENTS: Components = {
       <span>{alt}</span>
     ),
   table: TableFrame,
+  input: TaskBox,
   pre: ({ node, children }: ComponentProps<"pre"> & ExtraProps) => {
     const code = node?.children[0];
     if (code?.type !== "element" || code.tagName !== "code") return <pre>{children}</pre>;
@@ -77,6 +78,12 @@ function TableFrame({ children }: ComponentProps<"table"> & ExtraProps) {
       <table>{children}</table>
     </div>
   );
+}
+
+/** The box of a task list: a picture of a state, not a control. */
+function TaskBox({ checked }: ComponentProps<"input"> & ExtraProps) {
+  const t = useT();
+  return <input type="checkbox" disabled checked={checked ?? false} readOnly aria-label={checked ? t("markdown.taskDone") : t("markdown.taskOpen")} />;
 }
 
 function FormulaOrSource({ source, isBlock }: { source: string; isBlock: boolean }) {

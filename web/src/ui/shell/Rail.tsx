@@ -31,7 +31,8 @@ export function Rail({ className }: { className: string | undefined }) {
 /** The links of the rail; with labels in the drawer of a phone. */
 export function RailLinks({ isLabelled = false }: { isLabelled?: boolean }) {
   const t = useT();
-  const project = useCell(openProject)?.id ?? null;
+  const { lastProject } = useCell(preferences);
+  const project = useCell(openProject)?.id ?? lastProject; // the pages of all projects lead back to the last one
   const { total } = useCell(inbox);
   const account = useCell(accountState);
   const inboxLabel = total ? t("shell.inboxCount", { count: total }) : t("shell.inbox");
