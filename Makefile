@@ -8,7 +8,7 @@ SITE   := .venv-docs
 CHECKS := .venv-package-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python-version web-ui run web-dev test test-deep test-chroma mutants faults lint fix bench conformance docs docs-site walk build package-check lock clean
+.PHONY: help setup python-version web-ui run web-dev test test-deep test-chroma mutants faults lint fix bench conformance docs docs-site walk screenshots build package-check lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -105,6 +105,9 @@ $(SITE)/.ready: $(READY) requirements/docs.txt
 
 walk: setup ## Print the modules and functions that a message, a plan and a file call pass (ARGS=--write: update the docs)
 	@$(BIN)/python scripts/walk.py $(ARGS)
+
+screenshots: setup ## Take pictures of every page into build/screenshots, and those of the docs into docs/images (ONLY=word: some)
+	@$(BIN)/python scripts/screenshots.py $(if $(ONLY),--only $(ONLY))
 
 build: setup ## Build the wheel and the source distribution into dist/
 	@$(BIN)/uv build --python $(BIN)/python --no-build-isolation

@@ -1,0 +1,59 @@
+"""Every page of the web UI against axe-core, in both themes, on a desktop and on a phone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize
+
+from tests.conftest import StartServer
+from tests.model_server import ModelServer
+from tests.sample_project import SampleModel, environment, sample
+from tests.sample_views import View, new_context, show_in, sign_in, views
+
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+# Width, theme and rules of each look. Themes differ in colours only, so that the rest is checked once per width.
+LOOKS: tuple[tuple[ViewportSize, str, dict[str, Any]], ...] = (
+    ({"width": 1280, "height": 800}, "light", {}),
+    ({"width": 1280, "height": 800}, "dark", {"runOnly": ["color-contrast"]}),
+    ({"width": 390, "height": 844}, "dark", {}),
+    ({"width": 390, "height": 844}, "light", {"runOnly": ["color-contrast"]}),
+)
+FINDINGS = """async (options) => {
+  const { violations } = await axe.run(document, { ...options, resultTypes: ["violations"] });
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 200)} ${node.failureSummary}`));
+}"""
+
+
+def findings(page: Page, view: View) -> list[str]:
+    """Return the serious findings on a view, in both themes and widths."""
+    found: list[str] = []
+    for size, scheme, rules in LOOKS:
+        page.set_viewport_size(size)
+        show_in(page, scheme)
+        found += [f"{view.name}, {size['width']} px, {scheme}: {text}" for text in page.evaluate(FINDINGS, rules)]
+    return found
+
+
+def test_no_page_has_a_serious_finding(
+    browser: Browser, start_shared_server: StartServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with ModelServer(SampleModel()).running_in_thread() as models:
+        server = start_shared_server(**environment(models))
+        with sample(server, models, tmp_path_factory.mktemp("sample")) as filled:
+            context = new_context(browser, server.url, width=1280, height=800)
+            context.add_init_script(path=AXE)
+            page = context.new_page()
+            shown = sorted(views(filled), key=lambda view: view.is_signed_in)
+            found: list[str] = []
+            for view in shown:
+                if view.is_signed_in and not context.cookies():
+                    sign_in(page, filled.admin)
+                page.set_viewport_size(LOOKS[0][0])
+                view.open(page)
+                found += findings(page, view)
+            context.close()
+    assert not found, json.dumps(found, indent=1, ensure_ascii=False)
