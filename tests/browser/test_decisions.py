@@ -186,14 +186,24 @@ def test_decisions_reads_and_undos_stay_in_the_timeline_with_the_same_words(
         expect(page.get_by_role("button", name="Redo")).to_have_count(1)
         assert folder.files() == {"a.txt": b"old\n"}
 
-    entries = ["Read a.txt · Looked at a.txt · Listed 1 folder", "a.txt", "put back", "Coder wanted to delete a.txt."]
-    for text in [*entries, "You refused.", "I need it", "It is kept."]:
-        expect(log).to_contain_text(text)
-    shown = log.inner_text()
-    assert shown.count("was put back.") == 2
-    page.reload()
-    expect(log.get_by_text("a.txt was put back.")).to_have_count(2)
-    assert log.inner_text() == shown
+        entries = [
+            "Read a.txt · Looked at a.txt · Listed 1 folder",
+            "a.txt",
+            "put back",
+            "Coder wanted to delete a.txt.",
+        ]
+        for text in [*entries, "You refused.", "I need it", "It is kept."]:
+            expect(log).to_contain_text(text)
+        shown = log.inner_text()
+        assert shown.count("was put back.") == 2
+        page.reload()
+        expect(log.get_by_text("a.txt was put back.")).to_have_count(2)
+        assert log.inner_text() == shown
+
+        page.goto(f"/p/{chat.project}/files/changes")
+        page.get_by_role("button", name="Redo a.txt").click()
+        expect(page.get_by_text("1 file was changed again.")).to_be_visible()
+        assert folder.files() == {"a.txt": b"mine\n"}  # what was there before it was put back
     said = json.dumps(chat.person.get("/my/approvals?status=rejected")["items"])
     assert "I need it" in said
 

@@ -317,3 +317,34 @@ def test_plan_fits_a_phone(view: PlanView, scheme: Any) -> None:
     view.page.get_by_role("button", name="Close the panel").click()
     expect(view.line).to_contain_text("done")
     assert width_of_contents(view.page) <= 360
+
+
+@pytest.mark.usefixtures("violations")
+def test_plan_that_waits_survives_a_killed_server(
+    page: Page, complaints: Complaints, start_server: StartServer, models: ModelServer, mark: str
+) -> None:
+    complaints.expected += ["Failed to load resource", "request failed"]
+    own = start_server(**with_model(models))
+    person = Person.register(own.url)
+    assert isinstance(models.default, ByMark)
+    models.default[mark] = team = Team(mark, CHAIN)
+    project = person.project()
+    session = person.session(project["id"])
+    code = person.http.post("/auth/codes").json()["code"]
+    page.goto(f"{own.url}/p/{project['id']}/c/{session}#code={code}")
+    expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+    view = PlanView(page, PlanUser(person, project, session, team))
+    view.ask()
+    expect(view.button("Approve")).to_be_visible()
+    own.kill()
+    expect(page.get_by_text("No connection to the server")).to_be_visible()
+
+    again = Server.start(own.log.parent, own.env, "serve", "--port", own.url.rsplit(":", 1)[1])
+    try:
+        expect(page.get_by_text("No connection to the server")).to_have_count(0)
+        view.approve()
+        expect(view.log).to_contain_text("All of it, in one.")
+        expect(view.line).to_contain_text("3 tasks · done")
+    finally:
+        again.kill()
+    assert (team.called, team.planned) == (["a", "b", "c"], 1)
