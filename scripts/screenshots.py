@@ -36,8 +36,6 @@ CHOSEN = {
     "chat-phone": ("chat", 390, "light"),
     "diff": ("chat-question-diff", 1280, "light"),
     "plan": ("chat-plan-waits", 1280, "light"),
-    "plan-phone": ("chat-plan-waits", 390, "dark"),
-    "inbox": ("inbox", 1280, "light"),
     "agent": ("agent-tools", 1280, "light"),
     "memory": ("memory", 1280, "light"),
     "activity": ("activity", 1280, "light"),

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 from aiohttp import web
 
 from tests.deadlines import eventually
 from tests.model_server import ModelRequest, ModelServer, Say, Tool
-from tests.people import Person
+from tests.people import PASSWORD, Person, client
 from tests.running import ARTEL, Server
 
 STOP_SECONDS = 30
@@ -289,7 +290,7 @@ def sample(server: Server, models: ModelServer, folder: Path) -> Iterator[Sample
     The first account of the server must not exist yet: it becomes its administrator. `folder` is where the connected
     folder is made.
     """
-    admin = Person.register(server.url)
+    admin = _register(server.url, "ada@example.org")
     assert admin.http.patch("/admin/settings", json={"default_model": "gpt-4o-mini"}).status_code == 200
     project = admin.project("Harbour")["id"]
     site = folder / "harbour"
@@ -303,6 +304,13 @@ def sample(server: Server, models: ModelServer, folder: Path) -> Iterator[Sample
         _remember(filled)
         _talk(filled)
         yield filled
+
+
+def _register(url: str, email: str) -> Person:
+    answer = httpx.post(f"{url}/auth/register", json={"email": email, "password": PASSWORD}, timeout=120)
+    assert answer.status_code == 201, answer.text
+    account = answer.json()
+    return Person(email, account["user_id"], account["access_token"], client(url, account["access_token"]))
 
 
 @contextmanager

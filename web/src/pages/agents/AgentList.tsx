@@ -33,7 +33,7 @@ export function AgentList() {
       </Button>
       <Button kind="primary" onClick={() => setDialog("create")}>
         <Plus aria-hidden="true" size={16} />
-        {t("agents.new")}
+        <span className="roomy">{t("agents.new")}</span>
       </Button>
     </>
   );
