@@ -81,7 +81,7 @@ def test_link_signs_in_once_and_for_every_tab(page: Page, person: Person, compla
     expect(page.get_by_text("You are signed out.")).to_be_visible()
     expect(second.get_by_role("heading", name="Sign in")).to_be_visible()  # the other tab has noticed
     second.close()
-    complaints.expected.append("403")
+    complaints.expected += ["401", "403"]  # 401: what was on its way when the login ended
     page.goto(f"/?once-more#code={code}")
     expect(page.get_by_text("This link has expired. Run artel link to get a new one.")).to_be_visible()
     expect(page.get_by_role("status").locator("code")).to_have_text("artel link")
@@ -200,10 +200,11 @@ def test_user_ends_another_login_changes_the_password_and_is_signed_out_when_the
     page.reload()
     expect(page.get_by_role("heading", name=person.email)).to_be_visible()
 
-    page.context.clear_cookies()
     page.get_by_label("Password now").fill("seven green bottles")
     page.get_by_label("New password").fill(PASSWORD)
-    page.get_by_role("button", name="Change password").click()
+    page.context.clear_cookies()
+    # A request in the background may be refused first, and the form is gone then.
+    page.evaluate("document.querySelector('form [type=submit]')?.click()")
     expect(page.get_by_role("status").filter(has_text="You were signed out")).to_be_visible()
     expect(page.get_by_label("E-mail address")).to_be_focused()
     assert person.email not in page.content() + stored(page)
