@@ -54,6 +54,24 @@ def test_changes_that_raise_the_price_ask_for_approval_again_with_the_reason(use
     assert user.ended(accepted["workflow_id"])["status"] == "rejected"
 
 
+def test_changes_ask_nothing_again_below_a_cent_or_the_limit_that_was_agreed_to(user: PlanUser) -> None:
+    user.team.needs = DIAMOND
+    user.person.agent(user.project["id"], name="agent_dear", model="o1-pro")
+    first = user.until(user.ask()["workflow_id"], "awaiting_approval")
+    changed = {"id": "b", "description": f"{user.team.mark} do b. Quickly."}
+    user.decide(first["approval_id"], changes={"tasks": [changed]})
+    assert user.ended(first["id"])["status"] == "completed"
+
+    second = user.until(user.ask()["workflow_id"], "awaiting_approval")
+    changes = {"tasks": [{"id": "a", "agent": "agent_dear"}]}
+    price = user.person.http.post(f"/my/approvals/{second['approval_id']}/price", json={"changes": changes}).json()
+    assert price["estimated_cost_high"] > second["estimated_cost_high"] + 0.01
+    user.decide(second["approval_id"], changes={**changes, "limit_usd": price["estimated_cost_high"] + 0.01})
+    ended = user.ended(second["id"])
+    assert ended["status"] == "completed"
+    assert ended["agreed_cost"] == price["estimated_cost_high"]
+
+
 def test_plan_rejected_too_often_ends_with_advice(user: PlanUser) -> None:
     user.team.needs = DIAMOND
     accepted = user.ask()

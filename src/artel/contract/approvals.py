@@ -38,7 +38,8 @@ class ApprovalChanges(_Request):
         None,
         gt=0,
         le=1_000_000,
-        description="For plans: stop and ask again at this cost, if it is less than the estimate allows.",
+        description="For plans: stop and ask again at this cost, if it is less than the estimate allows. With changed "
+        "tasks: what is agreed to, so that a higher price of the changed plan asks nothing before that.",
         examples=[1.0],
     )
 

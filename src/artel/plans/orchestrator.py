@@ -5,6 +5,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from math import ceil
 from typing import Any, cast
 
 from artel.agent_loop.context import MAX_HISTORY_MESSAGES
@@ -52,6 +53,7 @@ MAX_REVISIONS = 10
 ABOUT_CHARACTERS = 200
 NO_AGENTS = "This project has no agents. Create one, and send the message again."
 REJECTED = "You did not want this plan, so nothing was done."
+MICROS_OF_A_CENT = 10_000
 TOO_OFTEN = f"Planned {MAX_REVISIONS + 1} times, and nothing was done. Send a message that says what you want instead."
 NOT_DECIDED = "Nobody decided about the plan in time, so nothing was done. It can be asked for again."
 
@@ -284,7 +286,7 @@ class _OrchestratedTurn:
                 return await self._revise(f"These agents are not there any more: {gone}. Give their tasks to others.")
             if self._workflow.planned_by == "user":  # the user changed it with the approval: check its price
                 proposal = await self._priced(Plan(graph, "user", Usage(self._planner_model)))
-                if reasons := _why_more_expensive(proposal.estimate, decision):
+                if reasons := _why_more_expensive(proposal.estimate, decision, self._workflow.limit_micros):
                     await self._plan_again()
                     return await self._propose(replace(proposal, changes=reasons))
                 changed = proposal.estimate
@@ -340,11 +342,14 @@ class _OrchestratedTurn:
         return await store_end(self._space, self._turn, outcome)
 
 
-def _why_more_expensive(estimate: PlanEstimate, decision: Approval) -> list[str]:
-    """Return why a plan that the user changed needs another approval; empty if it needs none."""
+def _why_more_expensive(estimate: PlanEstimate, decision: Approval, limit_micros: int | None) -> list[str]:
+    """Return why a plan that the user changed needs another approval; empty if it needs none.
+
+    It needs none up to the limit that the user named, nor for less than a cent: prices are shown in cents, rounded up.
+    """
     agreed, wanted = int(decision.arguments["limit_micros"]), estimate.high_micros
     unknown = sorted(set(estimate.unknown_models) - set(decision.plan_details.unknown_prices))
     reasons = [f"with your changes: the price of {model} is not known" for model in unknown]
-    if wanted > agreed:
+    if limit_micros is None and ceil(wanted / MICROS_OF_A_CENT) > ceil(agreed / MICROS_OF_A_CENT):
         reasons.append(f"with your changes: up to ${dollars(wanted):.4f} instead of ${dollars(agreed):.4f}")
     return reasons

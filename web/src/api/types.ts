@@ -238,7 +238,7 @@ export interface ApprovalChanges {
   tasks?: TaskChange[];
   /** For connector writes: how long similar writes are approved. */
   holds?: "once" | "session" | "always";
-  /** For plans: stop and ask again at this cost, if it is less than the estimate allows. */
+  /** For plans: stop and ask again at this cost, if it is less than the estimate allows. With changed tasks: what is agreed to, so that a higher price of the changed plan asks nothing before that. */
   limit_usd?: number | null;
 }
 

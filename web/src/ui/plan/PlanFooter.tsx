@@ -31,13 +31,18 @@ export function PlanFooter(props: FooterProps) {
   return ["partial", "failed", "cancelled", "timeout"].includes(plan.status) && <GoOnButton {...props} />;
 }
 
+/** Return the highest price of a changed plan as it is shown, which its approval agrees to. */
+function agreedTo({ changes, price }: PlanEdit): number | null {
+  return changes.length && price?.estimated_cost_high ? Math.ceil(price.estimated_cost_high * 100) / 100 : null;
+}
+
 function PlanQuestion({ approval, edit, onDone, hasDeadline = false, hasKeys = false }: FooterProps & { approval: ApprovalState }) {
   const t = useT();
   const [note, setNote] = useState<string | null>(null);
   const [isRejecting, setRejecting] = useState(false);
   const frame = useRef<HTMLDivElement>(null);
   const { run, isBusy, problem } = useAction(async () => {
-    await approvePlan(approval.id, edit.changes, note ?? "", edit.limit);
+    await approvePlan(approval.id, edit.changes, note ?? "", edit.limit ?? agreedTo(edit));
     edit.end();
     onDone?.();
   });
