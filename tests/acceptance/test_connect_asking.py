@@ -387,6 +387,12 @@ def test_terminal_asks_before_an_undo(connect: Connecting, at_terminal: At) -> N
     connection.other()
     assert connection.ok("undo", of_turn="t1")
     assert content(connect) == OLD
+    assert connection.call("redo", of_turn="t1")["code"] == "asks"
+    assert "write again src/a.py\n" in terminal.until("redo src/a.py? y(es, once) / n(o) ")
+    terminal.type("y")
+    connection.other()
+    assert connection.ok("redo", of_turn="t1")
+    assert content(connect) == NEW
     assert connection.call("undo", of_turn="t1")["code"] == "asks"  # an answer holds once
 
 

@@ -308,7 +308,7 @@ def test_decisions_elsewhere_later_and_of_others_are_seen_at_once(chat: CoderCha
         chat.ask(call("tool_delete_file", path="a"), Say("One."))
         expect(chat.bar).to_contain_text("Coder wants to delete")
         [pending] = person.get("/my/approvals", status="pending")["items"]
-        chat.press("30 minutes more")
+        chat.press("+30 min: 30 minutes more")
         expect(chat.bar.get_by_role("timer")).to_contain_text("3")
         extended = person.get(f"/my/approvals/{pending['id']}")["expires_at"]
         assert extended > pending["expires_at"]
