@@ -85,7 +85,7 @@ def test_activity_counts_messages_failures_cost_and_agents(
 
 
 TURNS = """
-WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100)
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 200)
 INSERT INTO turns (id, user_id, project_id, session_id, number, mode, agent_id, status, request_hash, created_at,
                    started_at, finished_at)
 SELECT :mark || n, :user_id, :project_id, :session_id, 1000 + n, 'direct', :agent_id, :status, '', :start, :start, :end
@@ -101,11 +101,11 @@ def test_percentiles_and_intervals_are_exact(person: Person, write: Write, mark:
     end = two_hours_ago + timedelta(minutes=59, seconds=59, microseconds=999_000)
     owner = {"mark": mark, "user_id": person.user_id, "project_id": project["id"], "session_id": session}
     owner["agent_id"] = project["agents"][0]["id"]
-    # 50 answers in 1 s, 45 in 2 s, 5 in 90 s; and what is no answer, or too old.
+    # 50 answers in 1 s, 45 in 2 s, 5 in 90 s; more failures, which took no time; and what is too old.
     for after, until, seconds, status in ((0, 50, 1, "completed"), (50, 95, 2, "partial"), (95, 100, 90, "completed")):
         write(TURNS, **owner, after=after, until=until, status=status, start=end - timedelta(seconds=seconds), end=end)
     owner["mark"] = f"{mark}x"
-    write(TURNS.replace("1000 +", "2000 +"), **owner, after=0, until=3, status="failed", start=end, end=end)
+    write(TURNS.replace("1000 +", "2000 +"), **owner, after=0, until=110, status="failed", start=end, end=end)
     owner["mark"] = f"{mark}y"
     old = two_hours_ago - timedelta(hours=22, microseconds=1)
     write(TURNS.replace("1000 +", "3000 +"), **owner, after=0, until=7, status="completed", start=old, end=old)
@@ -127,13 +127,13 @@ def test_percentiles_and_intervals_are_exact(person: Person, write: Write, mark:
     assert datetime.fromisoformat(busy["at"]) == two_hours_ago
     assert busy == {
         "at": busy["at"],
-        "messages": 103,
-        "failed": 3,
+        "messages": 210,
+        "failed": 110,
         "p50_ms": 1000,
         "p95_ms": 2000,
         "cost_usd": 0.25,
         "tokens": 12,
     }
     assert {name: value for name, value in busy.items() if name != "at"} == report["totals"]
-    assert [(item["agent"], item["messages"]) for item in report["by_agent"]] == [("", 0), ("agent_coder", 103)]
-    assert activity(person, project["id"], range="7d")["totals"]["messages"] == 110
+    assert [(item["agent"], item["messages"]) for item in report["by_agent"]] == [("", 0), ("agent_coder", 210)]
+    assert activity(person, project["id"], range="7d")["totals"]["messages"] == 217

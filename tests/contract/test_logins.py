@@ -25,7 +25,7 @@ from artel.auth.passwords import Passwords, hash_password
 from artel.auth.tokens import Tokens
 from artel.db import schema
 from artel.db.engine import Database
-from artel.errors import CodeExpired, CredentialsWrong, RegistrationClosed, TokenInvalid, TooManyLogins
+from artel.errors import CodeExpired, CredentialsWrong, PasswordWrong, RegistrationClosed, TokenInvalid, TooManyLogins
 from tests.deadlines import eventually
 
 pytestmark = pytest.mark.anyio
@@ -68,6 +68,26 @@ async def test_registration_closes_for_a_concurrent_registration(database: Datab
 
     assert await database.read(account_by_email, EMAIL) is None
     passwords.close()
+
+
+@pytest.mark.req("SEC-04.1")
+async def test_first_password_is_chosen_once(database: Database) -> None:
+    account = await database.run(create_account, EMAIL, None)
+    signed_in = SignedIn(account, None, datetime.now(UTC) + timedelta(hours=1))
+    plain = Passwords()
+    other = Login(database, plain, Tokens("x" * 32, 60))
+    passwords = Interrupted(lambda: other.change_password(signed_in, None, OLD, "127.0.0.1"))
+    login = Login(database, passwords, Tokens("x" * 32, 60))
+
+    with pytest.raises(PasswordWrong, match="set by another request"):
+        await login.change_password(signed_in, None, NEW, "127.0.0.1")
+
+    stored = await database.read(account_by_email, EMAIL)
+    assert stored is not None
+    assert stored.password_hash is not None
+    assert await plain.verify(stored.password_hash, OLD)
+    for each in (plain, passwords):
+        each.close()
 
 
 @pytest.mark.req("SEC-04.6")
