@@ -46,7 +46,7 @@ ID_PARAMETERS = (
 # looked up by them.
 ONLY_TEXT = ("task_id", "id", "grant_id")
 TEXTS = {"grant_id": "0123456789abcdef", "name": "agent.writer.001", "provider_id": "1"}  # in paths
-AT_CONNECTOR = ("/connector/grants", "/connector/files")  # what a connector answers; none is online
+AT_CONNECTOR = ("/connector/grants", "/connector/files", "/undo")  # what a connector answers; none is online
 NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS} | {"file_not_found"}
 # Settings that make tool calls need an approval.
 SETTINGS = {"tools": {"memory_write": {"requires_approval": True}}}
@@ -301,7 +301,8 @@ def shown_to(owner: Belongings, path: str) -> str:
     if path.endswith("/events"):  # an endless stream: its first event is enough
         with stream(owner.person.http, "GET", url, params={"after": 0}) as following:
             return str(following.take(1))
-    answer = owner.person.http.get(url, params={"q": "mark"} if path == "/my/search" else {})
+    needed = {"/search": {"q": "mark"}, "/undo": {"turn_id": owner.ids.get("turn_id"), "path": "a.txt"}}
+    answer = owner.person.http.get(url, params=needed.get(f"/{path.rsplit('/', 1)[-1]}", {}))
     status = 403 if path.startswith(ADMINISTRATION) else 409 if path.endswith(AT_CONNECTOR) else 200
     assert answer.status_code == status, (path, answer.text)
     return answer.text

@@ -247,7 +247,7 @@ def test_messages_sent_while_others_are_on_their_way_arrive_once_and_in_order(
     lost: list[str] = []
 
     def lose_the_answer(route: Route) -> None:
-        lost.append(route.request.post_data_json["content"])
+        lost.append(json.loads(route.request.post_data or "{}")["content"])
         route.fetch()
         route.abort()
 

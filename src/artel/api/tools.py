@@ -14,8 +14,17 @@ from artel.projects.transactions import project_settings
 from artel.tools.catalogue import shown_tools
 from artel.turns.tool_calls import list_calls
 
-OfTurn = Annotated[str, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
-OfPath = Annotated[str, Query(min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$")]
+OfTurn = Annotated[str, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="The turn that changed the file.")]
+OfPath = Annotated[
+    str,
+    Query(
+        min_length=1,
+        max_length=1024,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="The file, relative to the folder.",
+        examples=["src/app.py"],
+    ),
+]
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"], responses=documented(401, 404, 422, 503))
 
