@@ -189,7 +189,8 @@ def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
 def query_of(operation: dict[str, Any], ids: dict[str, Any]) -> dict[str, Any]:
     """Return the id parameters in the operation's query, and an example of every other that is required."""
     query = {item["name"]: item for item in operation.get("parameters", []) if item["in"] == "query"}
-    required = {name: item["schema"]["examples"][0] for name, item in query.items() if item["required"]}
+    others = {name: item["schema"] for name, item in query.items() if item["required"] and not is_id(name)}
+    required = {name: schema["examples"][0] for name, schema in others.items()}
     return required | {name: ids[name] for name in query.keys() & ids.keys() if is_id(name)}
 
 
@@ -301,7 +302,8 @@ def shown_to(owner: Belongings, path: str) -> str:
     if path.endswith("/events"):  # an endless stream: its first event is enough
         with stream(owner.person.http, "GET", url, params={"after": 0}) as following:
             return str(following.take(1))
-    needed = {"/search": {"q": "mark"}, "/undo": {"turn_id": owner.ids.get("turn_id"), "path": "a.txt"}}
+    undo = {"turn_id": owner.ids.get("turn_id"), "path": "a.txt"}
+    needed: dict[str, dict[str, Any]] = {"/search": {"q": "mark"}, "/undo": undo}
     answer = owner.person.http.get(url, params=needed.get(f"/{path.rsplit('/', 1)[-1]}", {}))
     status = 403 if path.startswith(ADMINISTRATION) else 409 if path.endswith(AT_CONNECTOR) else 200
     assert answer.status_code == status, (path, answer.text)

@@ -155,7 +155,8 @@ def test_what_was_put_back_is_changed_again_once(user: CoderUser, work: Path) ->
         problem = assert_problem(redo(user, turn_id=turn, path="gone.txt"), 409, "undo_refused")
         assert "read-only" in problem["detail"]
 
-    assert_problem(redo(user, turn_id="nothing"), 409, "connector_offline")
+    assert_problem(redo(user, turn_id=turn), 409, "connector_offline")
+    assert_problem(redo(user, turn_id="nothing"), 404, "turn_not_found")
     texts = [item["text"] for item in timeline(user) if item["file_change"] and item["file_change"]["action"] == "redo"]
     assert texts[1:3] == [
         "made.txt was changed again.",

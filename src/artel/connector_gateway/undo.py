@@ -47,6 +47,7 @@ async def redo(
     database: Database, relay: Relay, principal: Principal, project_id: int, wanted: NewRedo
 ) -> list[UndoneFile]:
     """Return each file's outcome; raise if nothing was redone."""
+    await _require_turn(database, principal, project_id, wanted.turn_id)
     connector = await database.read(find_connector, principal, project_id)
     require_feature(connector, "workspace/redo")  # before the record: an older connector is never called
     row, connector, epoch = await database.of(principal).run(_record, project_id, secrets.token_hex(16), REDO, wanted)
@@ -58,11 +59,16 @@ async def compare(
     database: Database, relay: Relay, principal: Principal, project_id: int, turn_id: str, path: str
 ) -> UndoComparison:
     """Return what the undo of a file would change now."""
-    await database.read(lambda *scope: TurnRepository(*scope).of_project(project_id, turn_id), principal)
+    await _require_turn(database, principal, project_id, turn_id)
     params = {"of_turn": turn_id, "path": path}
     found = await FolderCalls(database, relay).call(principal, project_id, "workspace/compare", params, UNDO_SECONDS)
     shown = {name: found.more.get(name) for name in ("diff", "notice")}
     return UndoComparison(path=path, sha256=found.more.get("sha256") or "", **shown)
+
+
+async def _require_turn(database: Database, principal: Principal, project_id: int, turn_id: str) -> None:
+    """Raise TurnNotFound if the project has no such turn, before anything is said about its connector."""
+    await database.read(lambda *scope: TurnRepository(*scope).of_project(project_id, turn_id), principal)
 
 
 def _common(row: ToolCallRow, principal: Principal, epoch: int) -> dict[str, Any]:
