@@ -21,6 +21,12 @@ const EARLIER_PIXELS = 600;
 
 /** Everything that happened in a conversation, oldest first; follows the end unless the reader has gone up. */
 export function Timeline({ isLoading }: { isLoading: boolean }) {
+  const { conversation } = useChat();
+  const isEmpty = useSelected(conversation.store, ({ items, sending }) => !sending.length && !Object.keys(items).length);
+  return isLoading && isEmpty ? <LogSkeleton /> : <Log />;
+}
+
+function Log() {
   const t = useT();
   const { conversation } = useChat();
   const selectBlocks = useMemo(() => createBlocks(createRows()), []);
@@ -28,10 +34,12 @@ export function Timeline({ isLoading }: { isLoading: boolean }) {
   const firstOffset = useSelected(conversation.store, (state) => state.firstOffset);
   const lastKey = blocks.at(-1)?.key ?? "";
   const ownKey = useSelected(conversation.store, (state) => state.sending.at(-1)?.key ?? null);
-  const { log, content, isAtEnd, leftAt, toEnd, onScroll } = useEndOfLog(lastKey, ownKey);
-  const isVirtual = blocks.length > VIRTUAL_FROM;
-  useEarlier(log, blocks[0]?.key ?? "", firstOffset, isVirtual, () => conversation.loadEarlier());
-  if (isLoading && !blocks.length) return <LogSkeleton />;
+  const { log, content, isAtEnd, leftAt, toEnd, isFollowing, onScroll } = useEndOfLog(lastKey, ownKey);
+  // Also while only the end of a long conversation is loaded: a change of the list would move what is read.
+  const isVirtual = firstOffset + blocks.length > VIRTUAL_FROM;
+  useEarlier(log, blocks[0]?.key ?? "", firstOffset, isVirtual, async () => {
+    if (!isFollowing()) await conversation.loadEarlier();
+  });
   const fresh = leftAt === null ? 0 : blocks.length - 1 - blocks.findLastIndex(({ key }) => key === leftAt);
   return (
     <div className={styles.logFrame}>

@@ -1,6 +1,8 @@
 import { type RefObject, useEffect, useLayoutEffect, useRef, useState } from "react";
 
 const NEAR_PIXELS = 48;
+const GESTURE_MS = 300;
+const GESTURES = ["wheel", "touchmove", "keydown", "pointerdown"] as const;
 
 interface EndOfLog {
   log: RefObject<HTMLDivElement | null>;
@@ -9,6 +11,8 @@ interface EndOfLog {
   /** The last block when the reader left the end; null at the end. */
   leftAt: string | null;
   toEnd: () => void;
+  /** Whether the end stays in sight, whatever comes. */
+  isFollowing: () => boolean;
   onScroll: () => void;
 }
 
@@ -21,6 +25,8 @@ export function useEndOfLog(lastKey: string, ownKey: string | null): EndOfLog {
   const content = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const lastTop = useRef(0);
+  const lastHeight = useRef(0);
+  const touchedAt = useRef(Number.NEGATIVE_INFINITY);
   const [leftAt, setLeftAt] = useState<string | null>(null);
   const scrollToEnd = () => {
     if (log.current) log.current.scrollTop = log.current.scrollHeight;
@@ -29,9 +35,11 @@ export function useEndOfLog(lastKey: string, ownKey: string | null): EndOfLog {
     const element = log.current;
     if (!element) return;
     const isNear = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PIXELS;
-    const wentUp = element.scrollTop < lastTop.current - 1;
+    // Only the reader goes up: a list that learns the heights of its blocks moves too, but changes its height.
+    const isReader = element.scrollHeight === lastHeight.current || performance.now() - touchedAt.current < GESTURE_MS;
+    const wentUp = element.scrollTop < lastTop.current - 1 && isReader;
     lastTop.current = element.scrollTop;
-    // Only the reader goes up: text that grows moves the end, and not the place.
+    lastHeight.current = element.scrollHeight;
     if (isNear) follows.current = true;
     else if (wentUp) follows.current = false;
     setLeftAt((before) => (follows.current ? null : (before ?? lastKey)));
@@ -47,6 +55,16 @@ export function useEndOfLog(lastKey: string, ownKey: string | null): EndOfLog {
     if (content.current) observer.observe(content.current);
     return () => observer.disconnect();
   }, []);
+  useEffect(() => {
+    const element = log.current;
+    const touched = () => {
+      touchedAt.current = performance.now();
+    };
+    for (const name of GESTURES) element?.addEventListener(name, touched, { passive: true });
+    return () => {
+      for (const name of GESTURES) element?.removeEventListener(name, touched);
+    };
+  }, []);
   const toEnd = () => {
     follows.current = true;
     setLeftAt(null);
@@ -57,5 +75,5 @@ export function useEndOfLog(lastKey: string, ownKey: string | null): EndOfLog {
     follows.current = true;
     scrollToEnd();
   }, [ownKey]);
-  return { log, content, isAtEnd: leftAt === null, leftAt, toEnd, onScroll };
+  return { log, content, isAtEnd: leftAt === null, leftAt, toEnd, isFollowing: () => follows.current, onScroll };
 }

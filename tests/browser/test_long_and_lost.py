@@ -1,0 +1,180 @@
+"""A conversation in a browser when the server is killed, when it is very long, and when the text is hostile."""
+
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy
+from playwright.sync_api import Page, expect
+
+from tests.browser.conversation import Chat, idle
+from tests.browser.test_web_ui import violations
+from tests.browser.visits import Complaints
+from tests.conftest import StartServer, Write
+from tests.cut_line import CutLine
+from tests.deadlines import eventually
+from tests.model_server import Dictate, ModelServer, Say
+from tests.people import Person, client
+from tests.running import Server
+
+__all__ = ["violations"]
+MARKDOWN = """# Heading
+
+| Name | Size |
+|------|-----:|
+| `a`  |    1 |
+
+- one
+  1. nested
+     - deeper
+- [x] done
+- [ ] open
+
+```python
+print("<b>code</b>")
+```
+
+Inline $a^2$ and a block:
+
+$$
+\\frac{1}{2}
+$$
+
+<img src=x onerror=alert(1)><script>alert(2)</script><b onclick="alert(3)">bold</b>
+
+[bad](javascript:alert(4)) [good](https://example.org/) ![picture](https://example.org/tracker.png)
+"""
+COPIES = """
+INSERT INTO messages
+  (id, user_id, project_id, session_id, number, turn_number, role, content, status, tokens, created_at)
+WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 1009)
+SELECT printf('copy-%08d', i), user_id, project_id, session_id, i, i - i % 2,
+  CASE i % 2 WHEN 0 THEN 'user' ELSE 'assistant' END, printf('Copy %d of a message', i), status, tokens, created_at
+FROM n JOIN messages ON session_id = :session AND role = 'user' AND number = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[ModelServer]:
+    with ModelServer().running_in_thread() as models:
+        yield models
+
+
+@pytest.fixture(scope="module")
+def server(start_shared_server: StartServer, models: ModelServer) -> Server:
+    """A server with a scripted model."""
+    return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
+
+
+@pytest.fixture
+def chat(page: Page, person: Person, models: ModelServer, violations: list[str]) -> Iterator[Chat]:  # noqa: ARG001 - a violation fails the test
+    yield Chat(page, person)
+    models.queue.clear()
+
+
+def _drafts(server: Server) -> list[str]:
+    """Return what the server has stored of answers that are being written."""
+    engine = sqlalchemy.create_engine(server.env["ARTEL_DATABASE_URL"])
+    with engine.connect() as connection:
+        found = list(connection.execute(sqlalchemy.text("SELECT content FROM drafts")).scalars())
+    engine.dispose()
+    return found
+
+
+@pytest.mark.usefixtures("violations")
+def test_killed_server_loses_and_doubles_no_word(
+    page: Page, start_server: StartServer, models: ModelServer, complaints: Complaints
+) -> None:
+    complaints.expected += ["request failed", "ERR_"]
+    model = {"OPENAI_BASE_URL": models.url, "OPENAI_API_KEY": "none"}
+    first = start_server(**model)
+    chat = Chat(page, Person.register(first.url))
+    dictation = Dictate()
+    models.script(dictation)
+    with CutLine(int(first.url.rsplit(":", 1)[1])).running() as line:
+        chat.open(base=line.url)
+        dictation.say("One ", "two ", "three, ")
+        chat.send("Count")
+        chat.shows("Count", "One two three,")
+        session = page.url.rsplit("/", 1)[1]
+        eventually(lambda: "One two three, " in _drafts(first))  # stored twice a second
+
+        first.kill()
+        line.cut()
+
+        expect(page.get_by_text("No connection to the server, trying again")).to_be_visible()
+        chat.shows("Count", "One two three,")
+        chat.box.fill("Written without a connection")
+        chat.box.press("Enter")
+        expect(page.get_by_text("Waits for the connection")).to_be_visible()
+        dictation.end()
+        second = start_server(ARTEL_DATABASE_URL=first.env["ARTEL_DATABASE_URL"], **model)
+        line.lead_to(int(second.url.rsplit(":", 1)[1]))
+
+        expect(page.get_by_text("No connection to the server")).to_have_count(0)
+        expect(chat.notices).to_contain_text("The server restarted; the answer was cut off.")
+        chat.shows("Count", "One two three,", "Written without a connection", "You said: Written without a connection")
+        idle(chat)
+        models.script(Say("four."))
+        chat.button("Continue", chat.notices).click()
+        chat.shows("Count", "One two three, four.", "Written without", "You said: Written without")
+        expect(chat.notices).to_have_count(0)
+        page.reload()
+        chat.shows("Count", "One two three, four.", "Written without", "You said: Written without")
+        chat.person.http = client(second.url, chat.person.token)
+        said = [each["content"] for each in chat.person.history(session) if each["role"] == "user"]
+        assert said == ["Count", "Written without a connection"]
+        page.goto("about:blank")
+
+
+def test_small_talk_asks_nothing_and_markdown_runs_nothing(chat: Chat, models: ModelServer) -> None:
+    chat.open()
+    for number in range(10):
+        chat.box.fill(f"Small talk {number}")  # to the default recipient
+        chat.box.press("Enter")
+        expect(chat.answers).to_have_count(number + 1)
+        idle(chat)
+    assert chat.person.get("/my/approvals")["total"] == 0
+    expect(chat.log.get_by_role("group", name="Plan")).to_have_count(0)
+
+    models.script(Say(MARKDOWN, pieces=[MARKDOWN[at : at + 7] for at in range(0, len(MARKDOWN), 7)]))
+    chat.send("Show it")
+    answer = chat.answers.last
+    for _ in range(2):  # live, and after a reload
+        expect(answer.get_by_role("heading", name="Heading")).to_be_visible()
+        expect(answer.get_by_role("table").get_by_role("cell", name="1")).to_be_visible()
+        expect(answer.locator("ul > li > ol > li > ul > li")).to_have_text("deeper")
+        expect(answer.get_by_role("checkbox", checked=True)).to_have_count(1)
+        expect(answer.get_by_role("checkbox", checked=False)).to_have_count(1)
+        expect(answer.locator("pre code")).to_have_text('print("<b>code</b>")')
+        expect(answer.locator("math mfrac")).to_have_count(1)
+        expect(answer.locator("math msup")).to_have_count(1)
+        expect(answer.locator("img, script, b, [onclick]")).to_have_count(0)
+        expect(answer).to_contain_text("<img src=x onerror=alert(1)>")
+        expect(answer.get_by_role("link", name="bad")).to_have_count(0)
+        expect(answer.get_by_role("link", name="good")).to_have_attribute("href", "https://example.org/")
+        chat.page.reload()
+    expect(answer.get_by_role("heading", name="Heading")).to_be_visible()
+
+
+def test_thousand_messages_open_with_few_requests_and_nodes(chat: Chat, write: Write) -> None:
+    session = chat.session("Hello", title="Long")
+    write(COPIES, session=session)
+    chat.open()
+    asked: list[str] = []
+    chat.page.on("request", lambda request: asked.append(request.url))
+
+    chat.conversations.get_by_role("link", name="Long").click()
+    expect(chat.log).to_contain_text("Copy 1009 of a message")
+
+    assert len([url for url in asked if "/timeline" in url]) == 1
+    assert len(asked) < 20
+    nodes = "log => log.querySelectorAll('*').length"
+    assert chat.log.evaluate(nodes) < 2_000
+    for _ in range(6):  # the reader goes up, page by page, and what is read stays in sight
+        with chat.page.expect_response(lambda response: "offset=" in response.url):
+            chat.log.evaluate("log => { log.scrollTop = 0; }")
+        expect(chat.button("Show earlier")).not_to_be_in_viewport()
+    expect(chat.log).to_contain_text("Copy 712 of a message")
+    assert chat.log.evaluate(nodes) < 2_000
+    chat.page.get_by_role("button", name="To the newest").click()
+    expect(chat.log.get_by_text("Copy 1009 of a message")).to_be_in_viewport()
