@@ -160,14 +160,14 @@ def test_thousand_messages_open_with_few_requests_and_nodes(chat: Chat, write: W
     session = chat.session("Hello", title="Long")
     write(COPIES, session=session)
     chat.open()
-    asked: list[str] = []
-    chat.page.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    chat.page.on("request", lambda request: requested.append(request.url))
 
     chat.conversations.get_by_role("link", name="Long").click()
     expect(chat.log).to_contain_text("Copy 1009 of a message")
 
-    assert len([url for url in asked if "/timeline" in url]) == 1
-    assert len(asked) < 20
+    assert len([url for url in requested if "/timeline" in url]) == 1
+    assert len(requested) < 20
     nodes = "log => log.querySelectorAll('*').length"
     assert chat.log.evaluate(nodes) < 2_000
     for _ in range(6):  # the reader goes up, page by page, and what is read stays in sight

@@ -2,7 +2,7 @@ import { Archive, ArrowLeft, ChevronsUpDown, FilePen, Plus, Search, X } from "lu
 import { useDeferredValue, useState } from "react";
 import { call } from "@/api/client";
 import { MOST_PROJECTS, firstItems } from "@/api/paging";
-import type { Found, Project, Session } from "@/api/types";
+import type { Project, Session } from "@/api/types";
 import { tOr } from "@/i18n";
 import { formatDay } from "@/i18n/format";
 import { groupsOf } from "@/state/conversationGroups";
@@ -138,19 +138,18 @@ function ArchivedList({ project, back }: { project: OpenProject; back: () => voi
 /** Messages and titles with a word. */
 function FoundList({ project, query }: { project: OpenProject; query: string }) {
   const t = useT();
-  const { sessions } = useCell(project.state);
   const { data, problem, reload } = useResource(`search ${query}`, () => call("GET /my/search", { query: { q: query, limit: 50 } }));
   if (problem) return <LoadFailed problem={problem} retry={reload} />;
   if (!data) return <Skeleton lines={3} />;
-  const found = data.items.filter(({ project_id }) => project_id === project.id);
+  // Of this project first.
+  const found = data.items.toSorted((one, other) => Number(other.project_id === project.id) - Number(one.project_id === project.id));
   if (!found.length) return <p className={classes(styles.empty, "muted", "small")}>{t("chat.nothingFound", { query })}</p>;
-  const titleOf = (hit: Found) => (hit.kind === "session" ? hit.text : (sessions.find(({ session_id }) => session_id === hit.session_id)?.title ?? formatDay(hit.timestamp)));
   return (
     <ul role="list" aria-label={t("chat.searchConversations")}>
       {found.map((hit) => (
         <li key={`${hit.kind} ${hit.message_id ?? hit.session_id}`}>
-          <Link to={paths.chat(project.id, hit.session_id)} className={styles.found}>
-            <span className="ellipsis data">{titleOf(hit)}</span>
+          <Link to={paths.chat(hit.project_id, hit.session_id)} className={styles.found}>
+            <span className="ellipsis data">{hit.title}</span>
             {hit.kind === "message" && <span className={classes(styles.excerpt, "data")}>{hit.text}</span>}
           </Link>
         </li>

@@ -2,6 +2,7 @@ import { FolderSearch, ShieldAlert, X } from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
 import { accountState } from "@/state/account";
+import { suggestionsFor } from "@/state/suggestions";
 import { visible } from "@/state/visible";
 import { Button, IconButton } from "@/ui/components";
 import { useCell, useProjectState, useResource, useT } from "@/ui/hooks";
@@ -16,8 +17,9 @@ export function Welcome({ offer }: { offer: (text: string) => void }) {
   const models = useResource("models", () => call("GET /my/models")).data;
   const hasFolder = connector?.online ?? false;
   const place = (hasFolder ? connector?.workspace_name : null) ?? project?.name ?? "";
+  const files = useResource(hasFolder ? `names ${id}` : null, (signal) => call("GET /my/projects/{project_id}/connector/files", { path: { project_id: id }, query: { limit: 100 } }, { signal })).data;
   const suggestions = hasFolder
-    ? [t("chat.suggestExplain"), t("chat.suggestTodos"), t("chat.suggestTests")]
+    ? suggestionsFor(files?.items.map(({ path }) => path) ?? []).map(({ key, path }) => t(`chat.${key}`, { path: visible(path) }))
     : [t("chat.suggestIdea"), t("chat.suggestWrite"), t("chat.suggestCompare")];
   return (
     <div className={styles.welcome}>

@@ -23,7 +23,7 @@ export interface Recipient {
 /** Who gets the messages: it belongs to the conversation, in all tabs. */
 export function useRecipient(conversation: Conversation | null): Recipient {
   const { project } = useProjectState();
-  const [chosen, choose] = useOwn(conversation, (session) => session?.recipient ?? null, (recipient) => ({ recipient }));
+  const [chosen, choose] = useOwn(conversation, (session) => session?.recipient ?? null, (recipient) => ({ recipient }), conversation?.lastTarget);
   const of = (text: string) => {
     const handle = leadingMention(text)?.toLowerCase();
     const mentioned = project?.agents.find((agent) => [agent.name.toLowerCase(), agentHandle(agent.name).toLowerCase()].includes(handle ?? ""));
@@ -39,10 +39,13 @@ export function usePlanMode(conversation: Conversation | null): [PlanMode, (mode
   return useOwn(conversation, (session) => session?.plan_mode ?? "auto", (plan_mode) => ({ plan_mode }));
 }
 
-/** Return a value of the conversation, and a function that changes it. What was chosen here counts until the server tells something else. */
-function useOwn<V>(conversation: Conversation | null, read: (session: Session | null) => V, changes: (value: V) => SessionChanges): [V, (value: V) => void] {
+/**
+ * Return a value of the conversation, and a function that changes it. What was chosen here counts until the server tells
+ * something else; `before` is what was chosen before the conversation was there.
+ */
+function useOwn<V>(conversation: Conversation | null, read: (session: Session | null) => V, changes: (value: V) => SessionChanges, before?: V): [V, (value: V) => void] {
   const stored = useSelected(conversation?.store ?? nothing, (state) => read(state.session));
-  const [chosen, setChosen] = useState<{ value: V; before: V } | null>(null);
+  const [chosen, setChosen] = useState<{ value: V; before: V } | null>(() => (before === undefined ? null : { value: before, before: stored }));
   const choose = (value: V) => {
     setChosen({ value, before: stored });
     conversation?.change(changes(value)).catch((failure: unknown) => {

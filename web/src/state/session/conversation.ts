@@ -51,6 +51,8 @@ export class Conversation {
   readonly refused = createCell<readonly Refused[]>([]);
   /** For screen readers: what is complete is told once, and not while it grows. */
   readonly announced = createCell<Announced | null>(null);
+  /** Who the last message was sent to, before the server has told it; undefined if none was sent here. */
+  lastTarget: string | null | undefined;
   private readonly outbox: Outbox;
   private readonly promises = new Map<string, { resolve: () => void; reject: (problem: Problem) => void }>();
 
@@ -100,6 +102,7 @@ export class Conversation {
 
   /** Send a message, now or as soon as the server can be reached; one that is refused comes back in `refused`. */
   post(content: string, target: string | null, attachments: readonly Attachment[] = []): Outgoing {
+    this.lastTarget = target;
     return this.outbox.add(content, target, attachments);
   }
 

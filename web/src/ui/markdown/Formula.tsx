@@ -23,7 +23,9 @@ function toMathMl(source: string, isBlock: boolean): ReactNode {
   if (source.length > MAX_SOURCE) return null;
   try {
     const markup = temml.renderToString(source, { displayMode: isBlock, throwOnError: true, trust: false, maxExpand: 500 });
-    const root = new DOMParser().parseFromString(markup, "text/html").body.firstElementChild;
+    // The parser too refuses inline styles, and the browser reports each one. Quotes in texts are escaped.
+    const unstyled = markup.replaceAll(/ style="[^"]*"/g, "");
+    const root = new DOMParser().parseFromString(unstyled, "text/html").body.firstElementChild;
     return root && root.localName === "math" ? toReact(root, 0, 0) : null;
   } catch {
     return null; // it is no formula: its source is shown

@@ -136,10 +136,11 @@ function useFound(typed: string) {
   const { data, problem } = useResource(isSearched ? `search ${query}` : null, (signal) => call("GET /my/search", { query: { q: query, limit: 8 } }, { signal }));
   const items = isSearched ? (data?.items ?? []) : [];
   const found = items.map(
-    ({ session_id, project_id, message_id, text }): Command => ({
+    ({ session_id, project_id, message_id, title, text }): Command => ({
       id: `found-${session_id}-${message_id ?? ""}`,
       group: "found",
-      label: text,
+      label: title,
+      ...(message_id === null ? {} : { hint: text }),
       run: () => navigate(paths.chat(project_id, session_id)),
     }),
   );
