@@ -52,7 +52,7 @@ class Held:
 
     def let_go(self) -> None:
         self._is_open = True
-        for route in self.routes:
+        for route in list(self.routes):  # those that arrive meanwhile do not wait
             route.continue_()
 
 
