@@ -176,7 +176,7 @@ StartServer = Callable[..., Server]
 def start_shared_server(
     upgraded_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StartServer]:
-    """Start a server that many tests share, by default on a new database."""
+    """Start a server that the tests of a file share, by default on a new database."""
     started: list[Server] = []
 
     def start(**variables: str) -> Server:
@@ -184,10 +184,30 @@ def start_shared_server(
         database = variables.pop("ARTEL_DATABASE_URL", None) or upgraded_database()
         env = clean_environment(folder, ARTEL_DATABASE_URL=database, ARTEL_JWT_SECRET=JWT_SECRET, **variables)
         started.append(Server.start(folder, env))
+        _servers_of_a_file.append(started[-1])
         return started[-1]
 
     yield start
     stop_all(started)
+
+
+_servers_of_a_file: list[Server] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _end_servers_of_a_file() -> Iterator[None]:
+    """Kill the servers of a file after its tests, because an idle server takes half a percent of a core."""
+    yield
+    for server in _servers_of_a_file:
+        if server.process.poll() is None:
+            server.kill()
+    _servers_of_a_file.clear()
+
+
+def _for_all_files(server: Server) -> Server:
+    """Let a server run until the last test of its database."""
+    _servers_of_a_file.remove(server)
+    return server
 
 
 @pytest.fixture
@@ -208,7 +228,7 @@ def start_server(start_shared_server: StartServer) -> Iterator[StartServer]:
 @pytest.fixture(scope="session")
 def server(start_shared_server: StartServer) -> Server:
     """A server that tests share; tests that need their own settings or state start another."""
-    return start_shared_server()
+    return _for_all_files(start_shared_server())
 
 
 Rows = Callable[..., list[Any]]
@@ -270,7 +290,7 @@ def with_model(model: ModelServer) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def chat_server(start_shared_server: StartServer, model: ModelServer) -> Server:
     """A server that tests share, whose agents use the scripted model."""
-    return start_shared_server(**with_model(model))
+    return _for_all_files(start_shared_server(**with_model(model)))
 
 
 @pytest.fixture

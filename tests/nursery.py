@@ -7,6 +7,8 @@ the command like a user does.
 This file has both sides: `Nursery` for the tests, and the forking process (`python -m tests.nursery SOCKET`).
 """
 
+import atexit
+import contextlib
 import fcntl
 import functools
 import gc
@@ -25,7 +27,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import argon2
 
@@ -284,7 +286,25 @@ def main() -> None:
         sys.stdout.flush()
         run = _Parent(listener).run()
     if run is not None:
-        sys.exit(run())
+        _exit(run)
+
+
+def _exit(run: Callable[[], Any]) -> NoReturn:
+    """End with a function's exit code, without the interpreter's clean-up: it would copy all memory of the parent."""
+    try:
+        code = run()
+    except SystemExit as end:
+        code = end.code
+    if isinstance(code, str):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    interpreter: Any = threading
+    interpreter._shutdown()  # waits for threads that are no daemons
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code or 0)
 
 
 if __name__ == "__main__":

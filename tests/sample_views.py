@@ -151,10 +151,11 @@ def _open_details(page: Page) -> None:
 
 def _show_diff(page: Page) -> None:
     bar = page.get_by_role("region", name="A question for you")
-    expect(bar).to_be_visible()
-    if (button := bar.get_by_role("button", name="Show diff")).is_visible():
+    button, changes = bar.get_by_role("button", name="Show diff"), page.get_by_role("region", name="Changes of app.py")
+    expect(button.or_(changes).first).to_be_visible()
+    if button.is_visible():
         button.click()
-    expect(page.get_by_role("region", name="Changes of app.py")).to_be_visible()
+    expect(changes).to_be_visible()
 
 
 def _open_plan(page: Page) -> None:

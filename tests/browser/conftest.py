@@ -42,7 +42,7 @@ def complaints() -> Complaints:
 @pytest.fixture
 def page(browser: Browser, server: Server, complaints: Complaints) -> Iterator[Page]:
     """A page in a profile of its own; browser errors fail the test."""
-    context = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 800})
+    context = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
     context.set_default_timeout(PATIENCE_MILLISECONDS)
     opened = context.new_page()
     complaints.listen(opened)
