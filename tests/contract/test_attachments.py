@@ -14,6 +14,7 @@ from artel.attachments.unsent import delete_old_unsent
 from artel.db.attachment_tables import attachment_contents, attachments
 from artel.errors import AttachmentNotFound, LimitReached, SessionNotFound
 from artel.ids import uuid7
+from artel.sessions.message_repository import MessageRepository
 from artel.turns.fork import fork_session
 from artel.turns.transactions import NewAttachments, NewTurn
 from tests.actors.chat_user import ChatUser
@@ -104,6 +105,18 @@ async def test_fork_and_deletion_at_the_same_time_lose_no_content(chat: ChatUser
         assert await contents(chat) == (0 if isinstance(forked, BaseException) else 1)
         if not isinstance(forked, BaseException):
             await database.run(delete_session, fork)
+
+
+@pytest.mark.req("CHT-20.6")
+async def test_fork_of_a_session_whose_messages_were_deleted_meanwhile_is_refused(
+    chat: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, fork = await chat.session(), uuid7()
+    message = await sent(chat, session, await uploaded(chat, session))
+    monkeypatch.setattr(MessageRepository, "up_to", lambda *_: [])  # another transaction was committed just before
+
+    with pytest.raises(SessionNotFound):
+        await chat.database.of(chat.user).run(fork_session, session, message, fork, [uuid7()])
 
 
 async def test_unsent_files_of_a_user_are_limited(chat: ChatUser) -> None:

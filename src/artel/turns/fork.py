@@ -29,6 +29,8 @@ def fork_session(tx: Tx, session_id: str, message_id: str, new_id: str, ids: lis
     source = sessions.get(session_id)
     ProjectRepository(tx).lock(source.project_id)
     rows = messages.up_to(session_id, messages.get(session_id, message_id).number)
+    if not rows:  # deleted since the message was found
+        raise SessionNotFound("Session not found")
     if len(rows) > len(ids):
         raise LimitReached(f"More than {len(ids)} messages can't be copied. Fork at an earlier one.")
     fork = sessions.add(new_id, source.project_id, f"{source.title} (fork)"[-200:], BY_MODEL, source.plan_mode)
