@@ -9,7 +9,7 @@ from artel.vector_index.providers import make_embedder, make_store
 from tests.conftest import StartServer
 from tests.people import Person
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.any_database]
 
 
 @pytest.mark.req("UWS-02.2", "UWS-06.1", "UWS-06.3", "UWS-18.2")

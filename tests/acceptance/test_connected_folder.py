@@ -15,6 +15,8 @@ from tests.model_server import ModelServer
 from tests.people import Person, assert_problem
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 METHODS = ["settings", "grants", "revoke", "complete", "extend"]
 
 
@@ -76,7 +78,6 @@ def test_user_makes_the_folder_read_only_and_writable_again(user: CoderUser, tmp
     assert settings == [({"read_only": True}, "done"), ({"ask": "browser"}, "refused"), (both, "done")]
 
 
-@pytest.mark.any_database
 @pytest.mark.req("DEC-02.1")
 @pytest.mark.parametrize(
     ("options", "wanted", "words"),
@@ -98,7 +99,6 @@ def test_connector_refuses_what_its_options_do_not_allow(
         assert user.person.get(url(user)) == before
 
 
-@pytest.mark.any_database
 @pytest.mark.req("DEC-02.1")
 def test_without_remote_settings_it_only_gets_stricter(user: CoderUser, tmp_path: Path) -> None:
     with connected_folder(tmp_path, user.person, user.project, "--yes", "--no-remote-settings"):
@@ -145,7 +145,6 @@ def test_grants_are_listed_and_revoked_through_the_server(user: CoderUser, other
     assert_problem(user.person.http.get(url(user, "/grants")), 409, "connector_offline")
 
 
-@pytest.mark.any_database
 @pytest.mark.req("DEC-02.3")
 def test_file_names_are_completed_by_the_rules_of_the_connector(user: CoderUser, tmp_path: Path) -> None:
     names = ["src/app.py", "src/apple/core.py", "docs/my_app.md", "build/app.o", "private/app.txt", "app/.env"]
@@ -255,7 +254,6 @@ def test_disconnected_folder_does_not_come_back_by_itself(user: CoderUser, other
     assert noted["status"] == "done"
 
 
-@pytest.mark.any_database
 @pytest.mark.req("DEC-02.5")
 def test_old_connector_is_named_as_too_old(user: CoderUser) -> None:
     http = user.person.http
@@ -272,7 +270,6 @@ def test_old_connector_is_named_as_too_old(user: CoderUser) -> None:
         assert calls == []
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

@@ -9,6 +9,8 @@ from tests.deadlines import eventually
 from tests.folders import connected_folder
 from tests.people import Person
 
+pytestmark = pytest.mark.any_database
+
 REQUEST = "Find out how it works, then write an outline. Then review the text and fix the code."
 INTERNAL = ("of which this is a part", "What others have found out", "quoted data", "The user's request", "You are ")
 

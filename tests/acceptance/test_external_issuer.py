@@ -16,6 +16,8 @@ from tests.conftest import StartServer
 from tests.people import Person, assert_problem, client
 from tests.running import Server, artel
 
+pytestmark = pytest.mark.any_database
+
 AUDIENCE = "artel-of-the-tests"
 
 
@@ -111,7 +113,6 @@ def test_local_accounts_work_beside_it_and_are_never_taken_over_by_an_address(tr
     assert person.http.get("/auth/me").json()["user_id"] == person.user_id
 
 
-@pytest.mark.any_database
 def test_bad_external_tokens_are_refused(trusting: Server, issuer: Issuer) -> None:
     public = issuer.keys["rsa"][1].public_key()
     pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)

@@ -11,6 +11,8 @@ from tests.model_server import ByMark, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server, artel
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture
 def person(chat_server: Server) -> Person:

@@ -16,6 +16,8 @@ from tests.people import Person
 from tests.running import STOP_SECONDS, Server, clean_environment
 from tests.services import until
 
+pytestmark = pytest.mark.any_database
+
 PATIENCE = 120.0
 
 

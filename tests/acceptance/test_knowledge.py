@@ -8,6 +8,8 @@ from tests.conftest import StartServer
 from tests.model_server import ModelServer, Say, Tool
 from tests.people import Person, assert_problem
 
+pytestmark = pytest.mark.any_database
+
 
 def remember(person: Person, project_id: int, agent_id: int, content: str, **fields: Any) -> None:
     url = f"/my/projects/{project_id}/agents/{agent_id}/context"

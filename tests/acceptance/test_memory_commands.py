@@ -16,6 +16,8 @@ from tests.conftest import StartServer
 from tests.people import Person
 from tests.running import Server, artel, clean_environment
 
+pytestmark = pytest.mark.any_database
+
 
 def test_the_model_is_installed_into_the_data_folder(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)

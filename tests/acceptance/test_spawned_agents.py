@@ -11,6 +11,8 @@ from tests.model_server import ByMark, Fail, Hold, ModelServer, Say, Tool
 from tests.people import Person, assert_problem
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture
 def person(chat_server: Server) -> Person:
@@ -226,7 +228,6 @@ def test_only_parent_can_give_child_another_task(user: SpawnUser, script: ByMark
     assert user.model.asked_about(f"{mark} child three") == []
 
 
-@pytest.mark.any_database
 def test_number_and_depth_of_children_are_limited(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:
@@ -333,7 +334,6 @@ def test_deleting_a_child_leaves_the_workspace_and_its_parent(user: SpawnUser, s
 # Time
 
 
-@pytest.mark.any_database
 def test_child_without_progress_times_out_and_parent_continues(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:
@@ -350,7 +350,6 @@ def test_child_without_progress_times_out_and_parent_continues(
     assert hold.abandoned.wait(10)
 
 
-@pytest.mark.any_database
 def test_child_shares_time_limit_of_parent(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:

@@ -16,6 +16,8 @@ from tests.people import Person
 from tests.running import Server
 from tests.stored import document
 
+pytestmark = pytest.mark.any_database
+
 IDS = ("agent_id", "message_id", "task_id", "approval_id", "workflow_id")
 VERSIONS = pytest.mark.parametrize("version", ["unversioned", "version_1"])
 

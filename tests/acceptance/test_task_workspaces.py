@@ -12,7 +12,7 @@ from tests.model_server import ByMark, ModelServer
 from tests.people import Person, assert_problem
 from tests.running import Server, artel
 
-pytestmark = pytest.mark.usefixtures("chat_server")
+pytestmark = [pytest.mark.usefixtures("chat_server"), pytest.mark.any_database]
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from tests.model_server import ByMark, Fail, Hold, ModelRequest, ModelServer, Sa
 from tests.people import Person
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 TITLE = "Write a title"
 
 

@@ -12,6 +12,8 @@ from tests.model_server import ModelServer
 from tests.people import Person, assert_problem
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 OLD = {"changed.txt": b"old\n", "gone.txt": b"here\n"}
 NEW = {"changed.txt": b"new\n", "made.txt": b"made\n"}
 
@@ -188,7 +190,6 @@ def test_a_file_that_was_changed_since_is_put_back_only_as_it_was_compared(user:
         assert (gone["sha256"], gone["diff"]) == ("", "")
 
 
-@pytest.mark.any_database
 @pytest.mark.req("DEC-02.6")
 def test_an_older_connector_is_never_asked_to_redo(user: CoderUser) -> None:
     with serving(user.person, user.project, lambda *_: {"files": []}, features=["undo"]) as calls:
@@ -200,7 +201,6 @@ def test_an_older_connector_is_never_asked_to_redo(user: CoderUser) -> None:
     assert calls == []
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

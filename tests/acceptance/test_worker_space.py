@@ -17,6 +17,8 @@ from tests.model_server import ByMark, Fail, Hold, ModelServer, Say, Tool
 from tests.people import Person, assert_problem, client
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture(scope="session")
 def server(chat_server: Server) -> Server:
