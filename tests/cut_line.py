@@ -27,7 +27,12 @@ class CutLine:
             ready.set()
             await stopped.wait()
             server.close()
+            open_lines = asyncio.all_tasks() - {asyncio.current_task()}
+            for line in open_lines:
+                line.cancel()
+            await asyncio.gather(*open_lines, return_exceptions=True)
             self._break_all()
+            await asyncio.sleep(0)  # in which the transports close
 
         thread = threading.Thread(target=lambda: self._loop.run_until_complete(serve()), name="cut-line")
         thread.start()
@@ -57,14 +62,16 @@ class CutLine:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._writers.add(writer)
         head = await self.read_head(reader)
         try:
             there, back = await asyncio.open_connection("127.0.0.1", self._port)
         except ConnectionError:  # no server is there
             writer.transport.abort()
+            self._writers.discard(writer)
             return
         back.write(head)
-        self._writers |= {writer, back}
+        self._writers.add(back)
         await asyncio.gather(_copy(reader, back), _copy(there, writer))
         self._writers -= {writer, back}
 

@@ -103,7 +103,7 @@ class Child:
                 return None
         received = b""
         while not received.endswith(b"\n"):
-            part = self._connection.recv(32)
+            part = self._connection.recv(1)  # the next line is not for this call
             if not part:
                 raise AssertionError("the nursery process has ended")
             received += part
