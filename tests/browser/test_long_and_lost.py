@@ -178,3 +178,34 @@ def test_thousand_messages_open_with_few_requests_and_nodes(chat: Chat, write: W
     assert chat.log.evaluate(nodes) < 2_000
     chat.page.get_by_role("button", name="To the newest").click()
     expect(chat.log.get_by_text("Copy 1009 of a message")).to_be_in_viewport()
+
+
+def test_words_are_found_anywhere_in_a_long_conversation(chat: Chat, write: Write) -> None:
+    session = chat.session("Hello", title="Long")
+    write(COPIES, session=session)
+    chat.open(f"c/{session}")
+    page, found = chat.page, chat.log.locator("[data-found], [class*=found]")
+    expect(chat.log).to_contain_text("Copy 1009 of a message")
+
+    page.keyboard.press("Control+Shift+f")
+    bar = page.get_by_role("search", name="Find in conversation")
+    bar.get_by_role("textbox").fill("Copy 12")
+    expect(bar.get_by_role("status")).to_have_text("1 of 11")
+    expect(found).to_contain_text("Copy 129 of a message")
+    expect(found).to_be_in_viewport()
+    for _ in range(10):
+        page.keyboard.press("Enter")
+    expect(bar.get_by_role("status")).to_have_text("11 of 11")
+    expect(found).to_contain_text("Copy 12 of a message")
+    expect(found).to_be_in_viewport()
+    page.keyboard.press("Shift+Enter")
+    expect(found).to_contain_text("Copy 120 of a message")
+    page.keyboard.press("Escape")
+    expect(found).to_have_count(0)
+    expect(chat.box).to_be_focused()
+
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Go to").fill("Copy 500 of a message")
+    page.get_by_role("option", name="Copy 500 of a message").click()
+    expect(found).to_contain_text("Copy 500 of a message")
+    expect(found).to_be_in_viewport()

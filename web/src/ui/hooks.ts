@@ -156,8 +156,10 @@ export function useHotkey(combination: string, action: (event: KeyboardEvent) =>
     const key = parts.at(-1)?.toLowerCase() ?? "";
     const needsMod = parts.includes("mod");
     const needsAlt = parts.includes("alt");
+    const needsShift = parts.includes("shift");
     const listener = (event: KeyboardEvent) => {
       if (event.isComposing || event.key.toLowerCase() !== key) return;
+      if (needsShift && !event.shiftKey) return;
       if (needsMod !== (event.ctrlKey || event.metaKey) || needsAlt !== event.altKey) return;
       const target = event.target instanceof HTMLElement ? event.target : null;
       const isTyping = target !== null && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));

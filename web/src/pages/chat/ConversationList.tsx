@@ -7,6 +7,7 @@ import { tOr } from "@/i18n";
 import { formatDay } from "@/i18n/format";
 import { groupsOf } from "@/state/conversationGroups";
 import type { OpenProject } from "@/state/project";
+import { seek } from "@/state/session/finding";
 import { Button, FormDialog, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, TextField, classes, textOf } from "@/ui/components";
 import { useCell, useHotkey, useResource, useT } from "@/ui/hooks";
 import { Link, navigate, useRoute } from "@/ui/router";
@@ -148,7 +149,7 @@ function FoundList({ project, query }: { project: OpenProject; query: string }) 
     <ul role="list" aria-label={t("chat.searchConversations")}>
       {found.map((hit) => (
         <li key={`${hit.kind} ${hit.message_id ?? hit.session_id}`}>
-          <Link to={paths.chat(hit.project_id, hit.session_id)} className={styles.found}>
+          <Link to={paths.chat(hit.project_id, hit.session_id)} className={styles.found} onClick={() => hit.message_id !== null && seek(hit.session_id, hit.message_id)}>
             <span className="ellipsis data">{hit.title}</span>
             {hit.kind === "message" && <span className={classes(styles.excerpt, "data")}>{hit.text}</span>}
           </Link>

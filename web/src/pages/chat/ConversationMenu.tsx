@@ -1,8 +1,9 @@
-import { Archive, ArchiveRestore, Ellipsis, FileJson, FileText, GitFork, Pencil, Pin, PinOff, Trash2 } from "lucide-react";
+import { Archive, ArchiveRestore, Ellipsis, FileJson, FileText, GitFork, Pencil, Pin, PinOff, Search, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
 import type { Session, SessionChanges } from "@/api/types";
 import type { OpenProject } from "@/state/project";
+import { findOpenIn } from "@/state/session/finding";
 import { withUndo } from "@/state/toasts";
 import { FormDialog, IconButton, Menu, type MenuEntry, TextField, textOf } from "@/ui/components";
 import { useT } from "@/ui/hooks";
@@ -52,7 +53,12 @@ export function ConversationMenu({ session, project, className, onChange }: Conv
     withUndo(t("chat.deletedToast", { title }), t("common.undo"), run, undo);
   };
   const icon = (Sign: typeof Pin) => <Sign aria-hidden="true" size={16} />;
+  const find = () => {
+    findOpenIn.set(id);
+    navigate(paths.chat(project.id, id));
+  };
   const entries: MenuEntry[] = [
+    { label: t("chat.find"), icon: icon(Search), run: find },
     { label: t("chat.renameTitle"), icon: icon(Pencil), run: () => setRenaming(true) },
     { label: pinned ? t("chat.unpin") : t("chat.pin"), icon: icon(pinned ? PinOff : Pin), run: () => attempt(() => change({ pinned: !pinned })) },
     { label: t("chat.copyConversation"), icon: icon(GitFork), run: () => attempt(() => forkWhole(t, project, id)) },

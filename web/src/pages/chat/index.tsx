@@ -2,10 +2,11 @@ import { useEffect, useMemo, useState } from "react";
 import type { PageProps } from "@/App";
 import { openConversation } from "@/state/openConversation";
 import type { Conversation } from "@/state/session/conversation";
+import { closeFind, findOpenIn } from "@/state/session/finding";
 import { showConversation } from "@/state/session/opening";
 import { resumeOutboxes } from "@/state/session/outbox";
 import { Button, EmptyState, LoadFailed, Skeleton } from "@/ui/components";
-import { useCell, useProject, useProjectState, useSelected, useT } from "@/ui/hooks";
+import { useCell, useHotkey, useProject, useProjectState, useSelected, useT } from "@/ui/hooks";
 import { ConversationPanel } from "@/ui/decisions/ConversationPanel";
 import { DecisionBar } from "@/ui/decisions/DecisionBar";
 import { navigate } from "@/ui/router";
@@ -55,6 +56,11 @@ function OpenedConversation({ conversation }: { conversation: Conversation }) {
   const project = useProject();
   // Another tab may have renamed it, or the server found a title.
   useEffect(() => project.onEvent((event) => event.type === "session_changed" && event.session_id === conversation.id && conversation.refreshSession()), [project, conversation]);
+  useHotkey("mod+shift+f", (event) => {
+    event.preventDefault();
+    findOpenIn.set(conversation.id);
+  });
+  useEffect(() => () => void (findOpenIn.get() === conversation.id && closeFind()), [conversation]);
   const context = useMemo(() => ({ conversation, editing, setEditing }), [conversation, editing]);
   if (isForeign || (phase === "failed" && problem !== null && [404, 422].includes(problem.status))) {
     return (

@@ -15,6 +15,7 @@ export function KeyList() {
     [[mod, "K"], t("palette.keyPalette")],
     [[mod, "J"], t("palette.newConversation")],
     [["/"], t("palette.keyComposer")],
+    [[mod, "Shift", "F"], t("chat.find")],
     [[mod, "B"], t("palette.toggleList")],
     [[mod, "."], t("palette.keyPanel")],
     [["Esc"], t("palette.keyClose")],

@@ -2,6 +2,7 @@ import { Search } from "lucide-react";
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { call } from "@/api/client";
 import { problemText } from "@/i18n/problemText";
+import { seek } from "@/state/session/finding";
 import { classes } from "../components";
 import { useResource, useT } from "../hooks";
 import { navigate } from "../router";
@@ -141,7 +142,10 @@ function useFound(typed: string) {
       group: "found",
       label: title,
       ...(message_id === null ? {} : { hint: text }),
-      run: () => navigate(paths.chat(project_id, session_id)),
+      run: () => {
+        if (message_id !== null) seek(session_id, message_id);
+        navigate(paths.chat(project_id, session_id));
+      },
     }),
   );
   return { found, problem };

@@ -1,10 +1,12 @@
 import { ArrowDown, ChevronRight } from "lucide-react";
 import { memo, useEffect, useMemo, useRef } from "react";
 import { type Block, createBlocks } from "@/state/session/blocks";
+import { findOpenIn, holds, sought } from "@/state/session/finding";
 import { createRows } from "@/state/session/rows";
 import { agentLabel } from "@/ui/agents";
-import { Button, Skeleton, Spinner } from "@/ui/components";
+import { Button, Skeleton, Spinner, classes } from "@/ui/components";
 import { useCell, useProjectState, useSelected, useT } from "@/ui/hooks";
+import { FindBar } from "../FindBar";
 import { useChat } from "../chatContext";
 import { ActivityLine } from "./ActivityLine";
 import { Answer } from "./Answer";
@@ -34,15 +36,18 @@ function Log() {
   const firstOffset = useSelected(conversation.store, (state) => state.firstOffset);
   const lastKey = blocks.at(-1)?.key ?? "";
   const ownKey = useSelected(conversation.store, (state) => state.sending.at(-1)?.key ?? null);
-  const { log, content, isAtEnd, leftAt, toEnd, isFollowing, onScroll } = useEndOfLog(lastKey, ownKey);
+  const { log, content, isAtEnd, leftAt, toEnd, leave, isFollowing, onScroll } = useEndOfLog(lastKey, ownKey);
   // Also while only the end of a long conversation is loaded: a change of the list would move what is read.
   const isVirtual = firstOffset + blocks.length > VIRTUAL_FROM;
   useEarlier(log, blocks[0]?.key ?? "", firstOffset, isVirtual, async () => {
     if (!isFollowing()) await conversation.loadEarlier();
   });
+  const found = useSought(blocks, log, leave);
+  const isFinding = useCell(findOpenIn) === conversation.id;
   const fresh = leftAt === null ? 0 : blocks.length - 1 - blocks.findLastIndex(({ key }) => key === leftAt);
   return (
     <div className={styles.logFrame}>
+      {isFinding && <FindBar conversation={conversation} />}
       {/* Scrollable by keyboard, hence the tab stop. Whole answers are announced, not each word. */}
       <div ref={log} className={styles.log} role="log" aria-live="off" aria-label={t("chat.messages")} tabIndex={0} onScroll={onScroll}>
         <div ref={content}>
@@ -54,11 +59,13 @@ function Log() {
             </div>
           )}
           {isVirtual ? (
-            <VirtualBlocks blocks={blocks} log={log} />
+            <VirtualBlocks blocks={blocks} log={log} found={found} />
           ) : (
             <div className={styles.rows}>
               {blocks.map((block, place) => (
-                <BlockView key={block.key} block={block} isLast={place === blocks.length - 1} />
+                <div key={block.key} className={classes(styles.row, place === found && styles.found)} data-found={place === found || undefined}>
+                  <BlockView block={block} isLast={place === blocks.length - 1} />
+                </div>
               ))}
             </div>
           )}
@@ -74,6 +81,31 @@ function Log() {
       )}
     </div>
   );
+}
+
+/** Load the message that is sought, scroll to it once, and return the place of its block; -1 if there is none. */
+function useSought(blocks: readonly Block[], log: React.RefObject<HTMLDivElement | null>, leave: () => void): number {
+  const { conversation } = useChat();
+  const wanted = useCell(sought);
+  const messageId = wanted?.sessionId === conversation.id ? wanted.messageId : null;
+  const number = wanted?.number ?? 0;
+  const place = messageId === null ? -1 : blocks.findIndex((block) => holds(block, messageId));
+  const shown = useRef(0);
+  const leaveEnd = useRef(leave);
+  useEffect(() => {
+    leaveEnd.current = leave;
+  });
+  useEffect(() => {
+    if (messageId !== null) void conversation.loadBackTo(messageId);
+  }, [conversation, messageId, number]);
+  useEffect(() => {
+    if (place < 0 || shown.current === number) return;
+    shown.current = number;
+    leaveEnd.current();
+    log.current?.querySelector("[data-found]")?.scrollIntoView({ block: "center" });
+  }, [log, place, number]);
+  useEffect(() => () => sought.set((before) => (before?.sessionId === conversation.id ? null : before)), [conversation]);
+  return place;
 }
 
 /** Load older entries when the reader comes near the first one, and leave what is read where it is. */
@@ -126,8 +158,9 @@ export const BlockView = memo(function BlockView({ block, isLast, isFolded = fal
 /** A message that was sent again later, with its answer; folded. */
 function EarlierVersion({ blocks }: { blocks: readonly Block[] }) {
   const t = useT();
+  const wanted = useCell(sought)?.messageId;
   return (
-    <details className={styles.activity}>
+    <details className={styles.activity} open={wanted !== undefined && blocks.some((block) => holds(block, wanted))}>
       <summary className={styles.line}>
         <ChevronRight aria-hidden="true" size={14} className={styles.chevron} />
         {t("chat.earlierVersion")}

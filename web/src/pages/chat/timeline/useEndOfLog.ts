@@ -11,6 +11,8 @@ interface EndOfLog {
   /** The last block when the reader left the end; null at the end. */
   leftAt: string | null;
   toEnd: () => void;
+  /** Stay where the reader is taken to. */
+  leave: () => void;
   /** Whether the end stays in sight, whatever comes. */
   isFollowing: () => boolean;
   onScroll: () => void;
@@ -70,10 +72,14 @@ export function useEndOfLog(lastKey: string, ownKey: string | null): EndOfLog {
     setLeftAt(null);
     scrollToEnd();
   };
+  const leave = () => {
+    follows.current = false;
+    setLeftAt((before) => before ?? lastKey);
+  };
   useEffect(() => {
     if (ownKey === null) return;
     follows.current = true;
     scrollToEnd();
   }, [ownKey]);
-  return { log, content, isAtEnd: leftAt === null, leftAt, toEnd, isFollowing: () => follows.current, onScroll };
+  return { log, content, isAtEnd: leftAt === null, leftAt, toEnd, leave, isFollowing: () => follows.current, onScroll };
 }
