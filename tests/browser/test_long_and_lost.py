@@ -47,7 +47,7 @@ COPIES = """
 INSERT INTO messages
   (id, user_id, project_id, session_id, number, turn_number, role, content, status, tokens, created_at)
 WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 1009)
-SELECT printf('copy-%08d', i), user_id, project_id, session_id, i, i - i % 2,
+SELECT printf('%s-%05d', substr(session_id, 1, 30), i), user_id, project_id, session_id, i, i - i % 2,
   CASE i % 2 WHEN 0 THEN 'user' ELSE 'assistant' END, printf('Copy %d of a message', i), status, tokens, created_at
 FROM n JOIN messages ON session_id = :session AND role = 'user' AND number = 1
 """

@@ -56,10 +56,10 @@ export function FindBar({ conversation }: { conversation: Conversation }) {
       <span className={styles.count} role="status">
         {words}
       </span>
-      <IconButton label={t("chat.findOlder")} disabled={count < 2} onClick={() => step(1)}>
+      <IconButton label={t("chat.findOlder")} isDisabled={count < 2} onClick={() => step(1)}>
         <ChevronUp aria-hidden="true" size={16} />
       </IconButton>
-      <IconButton label={t("chat.findNewer")} disabled={count < 2} onClick={() => step(-1)}>
+      <IconButton label={t("chat.findNewer")} isDisabled={count < 2} onClick={() => step(-1)}>
         <ChevronDown aria-hidden="true" size={16} />
       </IconButton>
       <IconButton label={t("common.close")} onClick={closeFind}>

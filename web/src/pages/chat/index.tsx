@@ -60,7 +60,12 @@ function OpenedConversation({ conversation }: { conversation: Conversation }) {
     event.preventDefault();
     findOpenIn.set(conversation.id);
   });
-  useEffect(() => () => void (findOpenIn.get() === conversation.id && closeFind()), [conversation]);
+  useEffect(
+    () => () => {
+      if (findOpenIn.get() === conversation.id) closeFind();
+    },
+    [conversation],
+  );
   const context = useMemo(() => ({ conversation, editing, setEditing }), [conversation, editing]);
   if (isForeign || (phase === "failed" && problem !== null && [404, 422].includes(problem.status))) {
     return (
