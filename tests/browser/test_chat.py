@@ -90,8 +90,9 @@ def test_message_with_a_file_is_edited_and_sent_again(page: Page, person: Person
 @pytest.mark.usefixtures("violations")
 def test_conversations_are_found_renamed_archived_and_deleted_with_undo(page: Page, person: Person) -> None:
     project = person.project()["id"]
-    for words in ("About whales", "About trains"):
-        person.say(person.session(project), words)
+    whales, trains = (person.session(project) for _ in range(2))
+    person.say(whales, "About whales")
+    person.say(trains, "About trains")
     sign_in(page, person)
     conversations = page.get_by_role("navigation", name="Conversations")
     search = conversations.get_by_role("searchbox", name="Search conversations")
@@ -108,6 +109,8 @@ def test_conversations_are_found_renamed_archived_and_deleted_with_undo(page: Pa
 
     conversations.get_by_role("button", name="Menu of Sea animals").click()
     page.get_by_role("menuitem", name="Delete").click()
+    person.http.patch(f"/my/chat/sessions/{trains}", json={"title": "Railways"}).raise_for_status()
+    expect(conversations.get_by_role("link", name="Railways")).to_be_visible()  # the list was loaded again
     expect(conversations.get_by_role("link", name="Sea animals")).to_have_count(0)
     page.get_by_role("status", name="Notices").get_by_role("button", name="Undo").click()
     expect(conversations.get_by_role("link", name="Sea animals")).to_be_visible()

@@ -174,7 +174,7 @@ def test_thousand_messages_open_with_few_requests_and_nodes(chat: Chat, write: W
         with chat.page.expect_response(lambda response: "offset=" in response.url):
             chat.log.evaluate("log => { log.scrollTop = 0; }")
         expect(chat.button("Show earlier")).not_to_be_in_viewport()
-    expect(chat.log).to_contain_text("Copy 712 of a message")
+    expect(chat.log).to_contain_text("Copy 720 of a message")
     assert chat.log.evaluate(nodes) < 2_000
     chat.page.get_by_role("button", name="To the newest").click()
     expect(chat.log.get_by_text("Copy 1009 of a message")).to_be_in_viewport()

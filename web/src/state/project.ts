@@ -18,6 +18,8 @@ export interface ProjectState {
   /** Most recently used first. */
   sessions: readonly Session[];
   totalSessions: number;
+  /** Conversations that are being deleted: no list shows them, however often it is loaded. */
+  hidden: ReadonlySet<string>;
   connector: ConnectorState | null;
   line: LineState;
   retryAt: number | null;
@@ -39,6 +41,7 @@ export class OpenProject {
       project: null,
       sessions: [],
       totalSessions: 0,
+      hidden: new Set(),
       connector: null,
       line: "connecting",
       retryAt: null,
@@ -98,6 +101,18 @@ export class OpenProject {
     this.change({ sessions: this.state.get().sessions.filter(({ session_id }) => session_id !== id) });
   }
 
+  /** Show a conversation nowhere, while it waits to be deleted and after. */
+  hideSession(id: string): void {
+    this.change({ hidden: new Set([...this.state.get().hidden, id]) });
+    this.removeSession(id);
+  }
+
+  /** Show a conversation again that was hidden. */
+  unhideSession(id: string): void {
+    this.change({ hidden: new Set([...this.state.get().hidden].filter((each) => each !== id)) });
+    this.reload("sessions");
+  }
+
   /** Return the name of an agent of the project. */
   agentName(id: number | null): string | null {
     return this.state.get().project?.agents.find((agent) => agent.id === id)?.name ?? null;
@@ -110,7 +125,8 @@ export class OpenProject {
     else if (part === "connector") this.change({ connector: await call("GET /my/projects/{project_id}/connector", { path }, { signal }) });
     else {
       const { items, total } = await call("GET /my/chat/sessions", { query: { project_id: this.id, limit: LISTED } }, { signal });
-      this.change({ sessions: items, totalSessions: total });
+      const { hidden } = this.state.get();
+      this.change({ sessions: items.filter(({ session_id }) => !hidden.has(session_id)), totalSessions: total });
     }
   }
 

@@ -122,16 +122,21 @@ function Row({ session, project, onChange }: { session: Session; project: OpenPr
 
 function ArchivedList({ project, back }: { project: OpenProject; back: () => void }) {
   const t = useT();
+  const { hidden } = useCell(project.state);
   const { data, problem, reload } = useResource(`archived ${project.id}`, (signal) =>
     call("GET /my/chat/sessions", { query: { project_id: project.id, archived: true, limit: 100 } }, { signal }),
   );
+  const shown = data?.items.filter(({ session_id }) => !hidden.has(session_id));
   return (
     <>
       <button type="button" className={styles.chip} onClick={back}>
         <ArrowLeft aria-hidden="true" size={14} />
         {t("chat.backToList")}
       </button>
-      {problem ? <LoadFailed problem={problem} retry={reload} /> : !data ? <Skeleton lines={3} /> : !data.items.length ? <p className={classes(styles.empty, "muted", "small")}>{t("chat.noArchived")}</p> : <Groups sessions={data.items} project={project} onChange={reload} />}
+      {problem && <LoadFailed problem={problem} retry={reload} />}
+      {!data && !problem && <Skeleton lines={3} />}
+      {shown?.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noArchived")}</p>}
+      {shown && <Groups sessions={shown} project={project} onChange={reload} />}
     </>
   );
 }
@@ -139,11 +144,12 @@ function ArchivedList({ project, back }: { project: OpenProject; back: () => voi
 /** Messages and titles with a word. */
 function FoundList({ project, query }: { project: OpenProject; query: string }) {
   const t = useT();
+  const { hidden } = useCell(project.state);
   const { data, problem, reload } = useResource(`search ${query}`, () => call("GET /my/search", { query: { q: query, limit: 50 } }));
   if (problem) return <LoadFailed problem={problem} retry={reload} />;
   if (!data) return <Skeleton lines={3} />;
   // Of this project first.
-  const found = data.items.toSorted((one, other) => Number(other.project_id === project.id) - Number(one.project_id === project.id));
+  const found = data.items.filter(({ session_id }) => !hidden.has(session_id)).toSorted((one, other) => Number(other.project_id === project.id) - Number(one.project_id === project.id));
   if (!found.length) return <p className={classes(styles.empty, "muted", "small")}>{t("chat.nothingFound", { query })}</p>;
   return (
     <ul role="list" aria-label={t("chat.searchConversations")}>

@@ -2,9 +2,10 @@ import { Archive, ArchiveRestore, Ellipsis, FileJson, FileText, GitFork, Pencil,
 import { useState } from "react";
 import { call } from "@/api/client";
 import type { Session, SessionChanges } from "@/api/types";
+import { problemText } from "@/i18n/problemText";
 import type { OpenProject } from "@/state/project";
 import { findOpenIn } from "@/state/session/finding";
-import { withUndo } from "@/state/toasts";
+import { toast, withUndo } from "@/state/toasts";
 import { FormDialog, IconButton, Menu, type MenuEntry, TextField, textOf } from "@/ui/components";
 import { useT } from "@/ui/hooks";
 import { navigate, useRoute } from "@/ui/router";
@@ -43,14 +44,18 @@ export function ConversationMenu({ session, project, className, onChange }: Conv
       if (!archived) leave();
     });
   const remove = () => {
-    project.removeSession(id);
+    project.hideSession(id);
     leave();
-    const run = () => attempt(() => call("DELETE /my/chat/sessions/{session_id}", { path: { session_id: id } }, { keepalive: true }));
-    const undo = () => {
-      project.putSession(session);
-      project.reload("sessions");
+    const show = () => {
+      if (!archived) project.putSession(session);
+      project.unhideSession(id);
     };
-    withUndo(t("chat.deletedToast", { title }), t("common.undo"), run, undo);
+    const run = () =>
+      void call("DELETE /my/chat/sessions/{session_id}", { path: { session_id: id } }, { keepalive: true }).catch((failure: unknown) => {
+        show();
+        toast(problemText(failure), { kind: "error" });
+      });
+    withUndo(t("chat.deletedToast", { title }), t("common.undo"), run, show);
   };
   const icon = (Sign: typeof Pin) => <Sign aria-hidden="true" size={16} />;
   const find = () => {
