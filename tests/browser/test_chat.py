@@ -55,7 +55,7 @@ def test_message_that_waits_is_changed_and_taken_back(page: Page, person: Person
     page.reload()
     expect(composer).to_have_value("Then that")
     dictation.end()
-    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
 
 
 @pytest.mark.usefixtures("violations")
