@@ -44,7 +44,12 @@ class Folder:
         return since
 
     def disconnect(self, how: int = signal.SIGINT) -> None:
-        """Stop the connector."""
+        """Stop the connector, and wait until the server knows."""
+        self.kill(how)
+        eventually(lambda: not self.is_online())
+
+    def kill(self, how: int = signal.SIGKILL) -> None:
+        """End the process of the connector."""
         assert self.process is not None
         self.process.send_signal(how)
         self.process.wait(STOP_SECONDS)
@@ -72,4 +77,4 @@ def connected_folder(
         yield folder
     finally:
         if folder.process is not None:
-            folder.disconnect(signal.SIGKILL)
+            folder.kill()

@@ -11,6 +11,12 @@ from tests.sample_project import Sample
 
 # What is still loading; pictures and checks wait for its end.
 LOADING = "[role=status]:has(.unseen) >> text=/^Loading/"
+PAINTED = "await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+FOLLOW_LINK = f"""async (path) => {{
+  history.pushState(null, "", path);
+  dispatchEvent(new PopStateEvent("popstate"));
+  {PAINTED};
+}}"""
 
 
 @dataclass(frozen=True)
@@ -22,9 +28,12 @@ class View:
     show: Callable[[Page], None] | None = None
     is_signed_in: bool = True
 
-    def open(self, page: Page) -> None:
-        """Open the view and wait until all of it is there."""
-        page.goto(self.path)
+    def open(self, page: Page, *, follow_link: bool = False) -> None:
+        """Load the view, or go there like a link on the page that is open; wait until all of it is there."""
+        if follow_link:
+            page.evaluate(FOLLOW_LINK, self.path)
+        else:
+            page.goto(self.path)
         settle(page)
         if self.show:
             self.show(page)
@@ -42,7 +51,7 @@ def show_in(page: Page, scheme: Any) -> None:
     """Show the page in a theme, and wait until it is painted."""
     page.emulate_media(color_scheme=scheme)
     page.wait_for_function("(scheme) => matchMedia(`(prefers-color-scheme: ${scheme})`).matches", arg=scheme)
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(f"async () => {{ {PAINTED}; }}")
 
 
 def sign_in(page: Page, person: Person, path: str = "/inbox") -> None:

@@ -142,6 +142,7 @@ def test_grants_are_listed_and_revoked_through_the_server(user: CoderUser, other
             user.decide(asked["approval_id"], decision="reject")
             user.ended(asked["turn_id"])
         assert sorted(folder.files()) == ["a.md", "a.txt", "b.md"]
+    eventually(lambda: not folder.is_online())
     assert_problem(user.person.http.get(url(user, "/grants")), 409, "connector_offline")
 
 

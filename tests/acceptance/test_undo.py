@@ -7,6 +7,7 @@ import pytest
 
 from tests.actors.coder_user import CoderUser
 from tests.actors.file_server import serving
+from tests.deadlines import eventually
 from tests.folders import connected_folder
 from tests.model_server import ModelServer
 from tests.people import Person, assert_problem
@@ -157,6 +158,7 @@ def test_what_was_put_back_is_changed_again_once(user: CoderUser, work: Path) ->
         problem = assert_problem(redo(user, turn_id=turn, path="gone.txt"), 409, "undo_refused")
         assert "read-only" in problem["detail"]
 
+    eventually(lambda: not folder.is_online())
     assert_problem(redo(user, turn_id=turn), 409, "connector_offline")
     assert_problem(redo(user, turn_id="nothing"), 404, "turn_not_found")
     texts = [item["text"] for item in timeline(user) if item["file_change"] and item["file_change"]["action"] == "redo"]

@@ -54,11 +54,14 @@ def test_no_page_has_a_serious_finding(
             page = context.new_page()
             shown = sorted(views(filled), key=lambda view: view.is_signed_in)
             found: list[str] = []
+            is_plain = False  # nothing is open on the page, so that a link leads to the next view
             for view in shown:
                 if view.is_signed_in and not context.cookies():
                     sign_in(page, filled.admin)
+                    is_plain = True
                 page.set_viewport_size(LOOKS[0][0])
-                view.open(page)
+                view.open(page, follow_link=is_plain)
+                is_plain = view.is_signed_in and view.show is None
                 found += findings(page, view)
             context.close()
     assert not found, json.dumps(found, indent=1, ensure_ascii=False)
