@@ -30,10 +30,10 @@ $(READY): requirements/uv.txt requirements/dev.txt requirements/web.txt pyprojec
 	  || { rm -rf $(VENV); echo "Python's venv module is missing. On Debian: apt-get install python3-venv"; exit 1; }
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@echo "Installing the locked dependencies into $(VENV)"
-	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements/dev.txt \
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt \
 	  $$($(PYTHON) scripts/web.py requirements)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m compileall -q src
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import artel.cli.main, artel.container, artel.api.server, artel.agent_loop.graph'  # keeps the bytecode
 	@touch $(READY)
 
 run: setup ## Set everything up and run Artel on http://127.0.0.1:8700

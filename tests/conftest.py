@@ -66,8 +66,8 @@ def pytest_collection(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Use two more workers than cores: tests wait for a third of their time, and each worker has its own servers."""
-    return (yield) + 2
+    """Use three more workers than cores: tests wait for a third of their time, and each worker has its own servers."""
+    return (yield) + 3
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,6 +12,8 @@ from tests.conftest import StartServer
 from tests.people import PASSWORD, Person, assert_problem, client
 from tests.running import Server, artel
 
+pytestmark = pytest.mark.any_database
+
 
 def log_in(url: str, email: str, password: str = PASSWORD) -> httpx.Response:
     return httpx.post(f"{url}/auth/token", data={"username": email, "password": password}, timeout=30)
@@ -32,7 +34,6 @@ def test_registration_returns_a_working_token(server: Server) -> None:
     assert datetime.fromisoformat(me["created_at"]).tzinfo
 
 
-@pytest.mark.any_database
 def test_login_ignores_the_case_of_the_address(server: Server, person: Person) -> None:
     answer = log_in(server.url, f" {person.email.upper()} ")
 
@@ -40,7 +41,6 @@ def test_login_ignores_the_case_of_the_address(server: Server, person: Person) -
     assert client(server.url, answer.json()["access_token"]).get("/auth/me").json()["user_id"] == person.user_id
 
 
-@pytest.mark.any_database
 def test_composed_and_decomposed_passwords_are_equal(server: Server) -> None:
     email = f"zoe{time.time_ns()}@example.org"
     httpx.post(f"{server.url}/auth/register", json={"email": email, "password": "Zoë Zoë Zoë"}, timeout=30)
@@ -170,7 +170,6 @@ def test_new_password_revokes_older_tokens(server: Server, person: Person) -> No
     assert client(server.url, fresh).get("/auth/me").status_code == 200
 
 
-@pytest.mark.any_database
 def test_many_registrations_do_not_block_logins(server: Server, person: Person) -> None:
     with ThreadPoolExecutor(40) as threads:
         registering = [threads.submit(Person.register, server.url) for _ in range(30)]

@@ -13,6 +13,8 @@ from tests.model_server import ModelServer
 from tests.people import PASSWORD, Person, assert_problem, client
 from tests.running import Server, artel
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture(scope="module")
 def server(start_shared_server: StartServer, model: ModelServer) -> Server:
@@ -270,7 +272,6 @@ def test_state_of_the_server(administrator: Person, server: Server, backend: str
     assert server.env["ARTEL_JWT_SECRET"] not in str(state)
 
 
-@pytest.mark.any_database
 def test_state_names_a_service_that_is_down_without_its_password(start_server: StartServer) -> None:
     server = start_server(ARTEL_QDRANT_URL="http://ada:hunter2@127.0.0.1:1")
     administrator = Person.register(server.url)
@@ -283,7 +284,6 @@ def test_state_names_a_service_that_is_down_without_its_password(start_server: S
     assert "hunter2" not in str(state)
 
 
-@pytest.mark.any_database
 def test_only_administrators_see_and_change_the_server(user: Person, administrator: Person) -> None:
     for path in ("/admin/audit", "/admin/usage", "/admin/system"):
         assert_problem(user.http.get(path), 403, "administrator_only")

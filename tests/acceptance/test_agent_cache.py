@@ -15,6 +15,8 @@ from tests.people import Person, assert_problem
 from tests.running import Server
 from tests.services import ServiceRun
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture(scope="session")
 def server(chat_server: Server) -> Server:

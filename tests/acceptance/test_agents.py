@@ -10,6 +10,8 @@ from artel.contract.http import DEFAULT_TOOLS
 from tests.conftest import StartServer, Write
 from tests.people import Person, assert_problem, new_agent
 
+pytestmark = pytest.mark.any_database
+
 
 def test_only_four_fields_are_required_and_the_rest_has_defaults(person: Person) -> None:
     project = person.project()
@@ -55,7 +57,6 @@ CHANGES: dict[str, Any] = {
 }
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize("field", CHANGES)
 def test_every_field_can_be_changed_alone(person: Person, field: str) -> None:
     project = person.project()
@@ -69,7 +70,6 @@ def test_every_field_can_be_changed_alone(person: Person, field: str) -> None:
     assert person.http.get(url).json() == changed.json()
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize("field", [*CHANGES, "id", "project_id", "parent_agent_id", "created_at", "user_id"])
 def test_null_and_unknown_fields_are_refused(person: Person, field: str) -> None:
     project = person.project()
@@ -81,7 +81,6 @@ def test_null_and_unknown_fields_are_refused(person: Person, field: str) -> None
     assert person.http.get(url).json() == agent
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     "fields",
     [

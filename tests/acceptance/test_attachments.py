@@ -13,6 +13,8 @@ from tests.model_server import ByMark, ModelServer, Say, Tool
 from tests.people import Person, assert_problem
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 MB = 1024 * 1024
 
 
@@ -250,14 +252,12 @@ def test_upload_is_limited_in_size_and_only_on_its_own_route(person: Person, ses
 
 
 @pytest.mark.req("CHT-20.1")
-@pytest.mark.any_database
 @pytest.mark.parametrize("name", ["", " ", "../notes.txt", "a\\b.txt", "a\nb", "a\x00", "x" * 256])
 def test_bad_names_are_refused(person: Person, session: str, name: str) -> None:
     assert_problem(upload(person, session, name, "text"), 422, "invalid_request")
 
 
 @pytest.mark.req("CHT-20.1")
-@pytest.mark.any_database
 def test_other_files_are_refused_whatever_they_are_called(person: Person, session: str) -> None:
     problem = assert_problem(upload(person, session, "photo.png", b"%PDF-1.7\xff"), 422, "attachment_invalid")
     assert "photo.png is neither a text in UTF-8 nor a PNG" in problem["detail"]
@@ -286,7 +286,6 @@ def test_message_takes_each_unsent_attachment_once_and_at_most_ten(person: Perso
 
 
 @pytest.mark.req("CHT-20.3")
-@pytest.mark.any_database
 def test_images_of_a_message_are_limited_together(person: Person, session: str) -> None:
     ids = [attach(person, session, f"{number}.png", images.png(extra=7 * MB))["id"] for number in range(3)]
 
@@ -296,7 +295,6 @@ def test_images_of_a_message_are_limited_together(person: Person, session: str) 
 
 
 @pytest.mark.req("CHT-20.7")
-@pytest.mark.any_database
 def test_downloads_run_nothing_in_a_browser(person: Person, session: str) -> None:
     page = attach(person, session, 'página ".html', "<script>alert(1)</script>")
     photo = attach(person, session, "photo.html", images.gif())

@@ -13,6 +13,8 @@ from tests.connector import connected, hello, socket
 from tests.deadlines import eventually
 from tests.people import Person, assert_problem
 
+pytestmark = pytest.mark.any_database
+
 
 def state(person: Person, project_id: int) -> dict[str, Any]:
     answer = person.http.get(f"/my/projects/{project_id}/connector")
@@ -62,7 +64,6 @@ def test_only_the_owner_of_a_project_can_open_its_socket(person: Person, other: 
         pass
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -87,7 +88,6 @@ def test_invalid_hello_is_refused(person: Person, project: int, wrong: dict[str,
     assert state(person, project)["online"] is False
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     "first", ["", "no json", "[]", "5", '{"method": "hello"}', '{"jsonrpc": "2.0", "method": "x"}']
 )
@@ -102,7 +102,6 @@ def test_another_subprotocol_is_refused(person: Person, project: int) -> None:
         connector.hear()
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     "message",
     [
@@ -181,7 +180,6 @@ def test_deleting_a_project_closes_its_connection_with_a_reason(person: Person, 
         assert connector.close_code() == (4400, "The project was deleted.")
 
 
-@pytest.mark.any_database
 def test_connection_is_closed_when_its_token_expires(person: Person, project: int) -> None:
     claims = jwt.decode(person.token, JWT_SECRET, algorithms=["HS256"], audience="artel")
     short = jwt.encode(claims | {"exp": int(time.time()) + 3}, JWT_SECRET, "HS256")

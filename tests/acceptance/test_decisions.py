@@ -16,6 +16,8 @@ from tests.model_server import ByMark, ModelServer, Say
 from tests.people import Person, assert_problem
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 WRITE = ("tool_write_file", {"path": "a.txt", "content": "a\n"})
 
 
@@ -70,7 +72,6 @@ def test_approval_has_names_and_can_be_given_more_time(user: CoderUser, other: P
         assert folder.files() == {"a.txt": b"a\n"}
 
 
-@pytest.mark.any_database
 @pytest.mark.req("DEC-01.1", "DEC-02.5")
 def test_question_in_the_terminal_is_extended_there_too(user: CoderUser) -> None:
     asked = {"success": False, "code": "asks", "ask_id": "q1", "error": "asked", "diff": "+a"}
@@ -161,7 +162,6 @@ def test_changed_plan_is_priced_without_storing_it_and_runs_for_that_price(plann
     assert_problem(planner.person.http.post(url, json={}), 409, "approval_decided")
 
 
-@pytest.mark.any_database
 @pytest.mark.req("DEC-01.2")
 def test_impossible_plans_are_refused_with_what_is_wrong(planner: PlanUser) -> None:
     waits = planner.until(planner.ask()["workflow_id"], "awaiting_approval")
@@ -220,7 +220,6 @@ def budget_question(planner: PlanUser, workflow_id: str) -> dict[str, Any]:
     return next(asks, {})
 
 
-@pytest.mark.any_database
 def test_only_a_plan_has_a_price(user: CoderUser) -> None:
     user.script(("tool_delete_file", {"path": "a.txt"}))
     url = f"/my/approvals/{user.ask()['approval_id']}/price"

@@ -10,6 +10,8 @@ from tests.model_server import ByMark, Hold
 from tests.people import Person
 from tests.running import Server, artel
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture(scope="session")
 def server(chat_server: Server) -> Server:

@@ -15,6 +15,8 @@ from tests.model_server import ByMark, Hold, ModelServer, Say
 from tests.people import Person, client
 from tests.running import Server, clean_environment
 
+pytestmark = pytest.mark.any_database
+
 
 class Machine:
     """A server that can be killed and restarted."""

@@ -15,6 +15,8 @@ from tests.model_server import ByMark, ModelServer, Say, Tool
 from tests.people import Person, assert_problem, client
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture
 def person(chat_server: Server) -> Person:
@@ -67,7 +69,6 @@ def test_without_connector_model_gets_instructions(user: CoderUser) -> None:
     assert user.audit()[0]["status"] == "failed"
 
 
-@pytest.mark.any_database
 @pytest.mark.req("WSA-05.4", "WSA-05.2", "AGT-02.6")
 @pytest.mark.parametrize(
     "path", ["../x", "/etc/passwd", "a/../../b", "C:\\x", ".env", "secrets/key", "a\x00b", "x/id_rsa"]
@@ -137,7 +138,6 @@ def test_refusal_of_connector_reaches_model(user: CoderUser, person: Person, pro
     assert user.heard() == [{"success": False, "error": "Path x does not exist"}]
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     "answer",
     [
@@ -364,7 +364,6 @@ def test_approval_is_bound_to_its_arguments(user: CoderUser, person: Person, pro
     assert [call["path"] for call in calls] == ["a", "b"]
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".github/workflows/x.yml", ".bashrc", "AGENTS.md"])
 def test_protected_files_need_approval_in_every_mode(user: CoderUser, person: Person, project: int, path: str) -> None:
     user.script(("tool_write_file", {"path": path, "content": "x"}))
@@ -546,7 +545,6 @@ def test_connector_withdraws_question_when_turn_is_over(
         assert_problem(user.decide(pending["id"], decision="reject"), 404 if way == "delete" else 409, code)
 
 
-@pytest.mark.any_database
 def test_connector_withdraws_question_when_approval_expires(user: CoderUser, person: Person, project: int) -> None:
     person.http.patch(f"/my/projects/{project}", json={"settings": {"approval_seconds": 10}})
     user.script(("tool_write_file", {"path": "a", "content": "new"}))

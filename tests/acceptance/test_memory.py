@@ -15,6 +15,8 @@ from tests.deadlines import eventually
 from tests.people import Person, assert_problem
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.mark.req("UWS-17.1", "UWS-20.1")
 def test_added_memory_is_stored_with_metadata_and_found(person: Person) -> None:
@@ -234,7 +236,6 @@ def test_an_export_has_everything_one_document_per_line(person: Person) -> None:
     assert AgentMemory.new(person).http.get(f"{memory.url}/export").text == answer.text
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     "body",
     [
@@ -259,7 +260,6 @@ def test_a_bad_memory_is_refused(person: Person, body: dict[str, Any]) -> None:
     assert memory.listed()["total"] == 0
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     "body",
     [

@@ -15,6 +15,8 @@ from tests.model_server import Behaviour, ByMark, Fail, ModelServer, Raw
 from tests.people import PASSWORD, Person, assert_problem, client
 from tests.running import Server, artel, clean_environment
 
+pytestmark = pytest.mark.any_database
+
 KEY = "sk-a-secret-that-nobody-may-see-x7Qd"
 CLOSED = "http://127.0.0.1:9"
 
@@ -103,7 +105,6 @@ def test_provider_is_used_at_once_and_its_key_is_never_shown(
     assert administrator.say(session, f"{mark} last")["usage"]["model"] == "demo"
 
 
-@pytest.mark.any_database
 @pytest.mark.req("MOD-01.1")
 def test_only_administrators_see_and_change_providers(administrator: Person, plain: Server) -> None:
     provider = add(administrator, kind="ollama")
@@ -132,7 +133,6 @@ def test_only_administrators_see_and_change_providers(administrator: Person, pla
         assert_problem(answer, 422, "invalid_request")
 
 
-@pytest.mark.any_database
 @pytest.mark.req("MOD-01.2")
 def test_stored_key_is_never_sent_to_another_address(
     administrator: Person, plain: Server, models: ModelServer, model: ModelServer
@@ -161,7 +161,6 @@ def test_stored_key_is_never_sent_to_another_address(
     assert run_test(administrator, provider)["status"] == "ok"
 
 
-@pytest.mark.any_database
 @pytest.mark.req("MOD-01.3")
 @pytest.mark.parametrize(
     ("listing", "words"),
@@ -188,7 +187,6 @@ def test_test_names_the_address_and_says_what_is_wrong(
     assert KEY not in str(result)
 
 
-@pytest.mark.any_database
 @pytest.mark.req("MOD-01.3")
 @pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini"])
 def test_test_follows_no_redirect(administrator: Person, models: ModelServer, model: ModelServer, kind: str) -> None:
@@ -204,7 +202,6 @@ def test_test_follows_no_redirect(administrator: Person, models: ModelServer, mo
     assert models.listed[-1].headers[header].endswith(KEY)
 
 
-@pytest.mark.any_database
 @pytest.mark.req("MOD-01.3")
 def test_unreachable_servers_and_those_on_this_machine_are_named(
     start_server: StartServer, models: ModelServer
@@ -223,7 +220,6 @@ def test_unreachable_servers_and_those_on_this_machine_are_named(
     assert "ollama serve" in result["error"]
 
 
-@pytest.mark.any_database
 @pytest.mark.req("MOD-01.4")
 def test_environment_wins_and_is_shown(start_server: StartServer, model: ModelServer, models: ModelServer) -> None:
     database = {}
@@ -300,7 +296,6 @@ def test_agent_without_provider_is_told_the_models_and_new_agents_get_the_defaul
     assert administrator.get("/admin/settings")["default_model"]["source"] == "default"
 
 
-@pytest.mark.any_database
 @pytest.mark.req("SEC-05.4", "SEC-04.5", "MOD-01.1")
 def test_administrator_allows_models_without_price_and_closes_registration(
     upgraded_database: Any, models: ModelServer, tmp_path: Path
@@ -332,7 +327,6 @@ def test_administrator_allows_models_without_price_and_closes_registration(
         server.stop()
 
 
-@pytest.mark.any_database
 @pytest.mark.req("MOD-01.1", "MOD-01.2")
 def test_command_line_adds_tests_chooses_and_removes(
     administrator: Person, plain: Server, models: ModelServer, tmp_path: Path
@@ -359,7 +353,6 @@ def test_command_line_adds_tests_chooses_and_removes(
     assert administrator.get("/admin/providers")["total"] == 0
 
 
-@pytest.mark.any_database
 @pytest.mark.req("MOD-01.4")
 def test_models_of_the_environment_are_listed(start_server: StartServer, models: ModelServer) -> None:
     models.models = ["served"]

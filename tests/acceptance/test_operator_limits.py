@@ -14,6 +14,8 @@ from tests.model_server import ByMark, ModelServer, Say, Tool
 from tests.people import Person, assert_problem, client, new_agent
 from tests.running import Server, artel, clean_environment
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture(scope="module")
 def limited(start_shared_server: StartServer, model: ModelServer) -> Server:
@@ -59,7 +61,6 @@ def _agent(person: Person, project_id: int, name: str) -> int:
     return agent_id
 
 
-@pytest.mark.any_database
 @pytest.mark.req("AGT-02.9", "AGT-02.12")
 def test_tool_calls_of_a_task_and_of_a_minute_are_limited(
     user: Person, model: ModelServer, script: ByMark, mark: str
@@ -83,7 +84,6 @@ def test_tool_calls_of_a_task_and_of_a_minute_are_limited(
     assert str(refused).startswith("3 tool calls were made in the last minute.")
 
 
-@pytest.mark.any_database
 @pytest.mark.req("SEC-05.1")
 def test_only_allowed_models_can_be_configured_and_called(user: Person, model: ModelServer, mark: str) -> None:
     project = user.project()
@@ -102,7 +102,6 @@ def test_only_allowed_models_can_be_configured_and_called(user: Person, model: M
     assert model.asked_about(mark) == []
 
 
-@pytest.mark.any_database
 @pytest.mark.req("SEC-05.1")
 @pytest.mark.parametrize(
     "name",
@@ -124,7 +123,6 @@ def test_model_name_cannot_be_a_url(person: Person, name: str) -> None:
     assert_problem(answer, 422, "invalid_request")
 
 
-@pytest.mark.any_database
 @pytest.mark.req("SEC-05.1")
 @pytest.mark.parametrize(
     "name",
@@ -140,7 +138,6 @@ def test_usual_model_names_are_accepted(person: Person, name: str) -> None:
     assert person.agent(person.project()["id"], model=name)["model"] == name
 
 
-@pytest.mark.any_database
 @pytest.mark.req("SEC-05.4")
 def test_a_model_without_a_price_needs_permission(user: Person) -> None:
     url = f"/my/projects/{user.project()['id']}/agents"
@@ -152,7 +149,6 @@ def test_a_model_without_a_price_needs_permission(user: Person) -> None:
     assert "models_unpriced" in problem["detail"]
 
 
-@pytest.mark.any_database
 @pytest.mark.req("SEC-05.4")
 @pytest.mark.parametrize("name", ["vllm/x", "llamafile/x", "demo", "demo/x", "openai/vllm/x"])
 def test_model_named_free_is_not_free(user: Person, name: str) -> None:
@@ -161,7 +157,6 @@ def test_model_named_free_is_not_free(user: Person, name: str) -> None:
     assert_problem(refused, 422, "model_not_allowed")
 
 
-@pytest.mark.any_database
 @pytest.mark.req("SEC-05.4")
 @pytest.mark.parametrize(("command", "status"), [("serve", 422), ("up", 201)])
 def test_unpriced_models_are_allowed_by_default_only_under_up(
@@ -273,7 +268,6 @@ def test_repeated_message_is_accepted_when_the_storage_is_full(user: Person, lim
     assert_problem(user.post(session, "x" * 900, "thrifty", idempotency_key="twice"), 409, "storage_full")
 
 
-@pytest.mark.any_database
 @pytest.mark.req("SEC-05.2", "SEC-05.3")
 def test_only_administrators_see_and_set_limits(user: Person, administrator: Person, limits: Limits) -> None:
     assert_problem(user.http.get("/admin/users"), 403, "administrator_only")

@@ -14,6 +14,8 @@ from tests.model_server import ByMark, Cut, Say, Tool
 from tests.people import Person
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 Spent = Callable[[str], float]
 
 

@@ -22,6 +22,8 @@ from tests.people import PASSWORD, Person, assert_problem, client
 from tests.running import Server, artel, clean_environment
 from tests.streams import stream
 
+pytestmark = pytest.mark.any_database
+
 
 def register(url: str, email: str) -> httpx.Response:
     return httpx.post(f"{url}/auth/register", json={"email": email, "password": PASSWORD}, timeout=30)
