@@ -1,4 +1,5 @@
 import { type ClipboardEvent, type KeyboardEvent, use, useId, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { replaceToken, tokenAt } from "@/state/completion";
 import { preferences } from "@/state/preferences";
 import { agentLabel } from "@/ui/agents";
@@ -39,9 +40,12 @@ export function TextBox({ input, text, setText, recipient, commands, addFiles, s
   const isOpen = token !== null && completions.length > 0 && dismissed !== text;
   const place = Math.min(active, completions.length - 1);
   const write = (next: string, at: number) => {
-    setText(next);
-    setCaret(at);
-    requestAnimationFrame(() => input.current?.setSelectionRange(at, at));
+    // At once: a caret that is set a frame later is set behind the first letters that are typed after the choice.
+    flushSync(() => {
+      setText(next);
+      setCaret(at);
+    });
+    input.current?.setSelectionRange(at, at);
   };
   const choose = (completion: Completion) => {
     if (!token) return;
