@@ -13,6 +13,8 @@ from tests.model_server import ByMark, Fail, Say
 from tests.people import Person, assert_problem
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 FIGURES = ("messages", "failed", "cost_usd", "tokens")
 
 

@@ -9,6 +9,8 @@ from artel.agents.templates import agent_templates
 from artel.tools.catalogue import SCHEMAS
 from tests.people import Person, assert_problem
 
+pytestmark = pytest.mark.any_database
+
 PROMPT = "You review.\n\nRules:\n- «ö» stays {name}\n- trailing space \n\ttab: yes # no comment\n"
 
 
@@ -55,7 +57,6 @@ def test_exported_agent_is_imported_as_it_was(person: Person) -> None:
 VALID = "agent:\n  name: agent_new\n  role: tester\n  model: gpt-4\n  system_prompt: Test.\n"
 
 
-@pytest.mark.any_database
 @pytest.mark.req("AGT-06.1")
 def test_mistakes_are_named_by_line_and_key(person: Person) -> None:
     project = person.project()
@@ -71,7 +72,6 @@ def test_mistakes_are_named_by_line_and_key(person: Person) -> None:
     assert len(person.get(f"/my/projects/{project['id']}/agents")["items"]) == 4
 
 
-@pytest.mark.any_database
 def test_only_yaml_of_an_allowed_model_is_imported(person: Person) -> None:
     project = person.project()
 
@@ -88,7 +88,6 @@ def test_only_yaml_of_an_allowed_model_is_imported(person: Person) -> None:
         assert answer.status_code == 201, answer.text
 
 
-@pytest.mark.any_database
 def test_every_template_makes_an_agent_with_tools_that_exist(person: Person) -> None:
     project = person.project()
     templates = person.get("/my/agent-templates")["items"]

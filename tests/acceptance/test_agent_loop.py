@@ -9,6 +9,8 @@ from tests.model_server import ByMark, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 CRITICISED = json.dumps({"needs_improvement": True, "critique": "Too short."})
 
 

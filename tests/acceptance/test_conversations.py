@@ -16,6 +16,8 @@ from tests.model_server import ByMark, Fail, Hold, ModelServer, Say
 from tests.people import Person, assert_problem
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture(scope="session")
 def server(chat_server: Server) -> Server:

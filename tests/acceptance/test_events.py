@@ -13,6 +13,8 @@ from tests.people import Person, assert_problem
 from tests.running import Server
 from tests.streams import Event, stored
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture(scope="session")
 def server(chat_server: Server) -> Server:
@@ -43,7 +45,6 @@ def test_event_numbers_have_no_gaps_and_streams_resume_after_any(person: Person)
         assert following.take(1) == everything[-1:]
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize("last_event_id", [None, "", "abc", "-1", "1.5", "٣", "9" * 40])
 def test_stream_without_valid_number_starts_now(person: Person, last_event_id: str | None) -> None:
     session = person.session()

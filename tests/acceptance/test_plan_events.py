@@ -13,6 +13,8 @@ from tests.people import Person
 from tests.running import Server
 from tests.streams import Event
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture(scope="session")
 def server(chat_server: Server) -> Server:

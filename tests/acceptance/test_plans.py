@@ -20,6 +20,8 @@ from tests.people import Person, assert_problem
 from tests.running import Server
 from tests.streams import Event, Stream
 
+pytestmark = pytest.mark.any_database
+
 AGENTS = {
     "coder": "agent_coder",
     "writer": "agent_writer",
@@ -207,7 +209,6 @@ def _needs(needs: Mapping[str, str], task: str) -> set[str]:
     return direct.union(*(_needs(needs, one) for one in direct))
 
 
-@pytest.mark.any_database
 @pytest.mark.req("CHT-08.2")
 @pytest.mark.parametrize(
     ("shape", "bad"),
@@ -243,7 +244,6 @@ def test_failed_task_aborts_its_dependents_and_retry_runs_only_those(user: PlanU
     assert workflow["cost"] <= workflow["agreed_cost"]
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize("shape", ["wide", "deep"])
 def test_plans_of_other_shapes_complete(user: PlanUser, shape: str) -> None:
     user.team.needs = SHAPES[shape]
@@ -326,7 +326,6 @@ def test_an_approval_can_change_the_plan_and_add_an_instruction(user: PlanUser) 
     assert sum(task["estimated_cost"] for task in workflow["tasks"]) < workflow["estimated_cost"]
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     "change",
     [
@@ -667,7 +666,6 @@ def test_tool_approval_blocks_only_its_task(user: PlanUser) -> None:
     assert "Keep it." in json.dumps(user.team.requests["a"].body["messages"])
 
 
-@pytest.mark.any_database
 def test_approved_task_waits_for_room_in_the_queue_of_its_agent_and_continues(
     user: PlanUser, server: Server, script: ByMark
 ) -> None:
@@ -924,7 +922,6 @@ def test_direct_message_counts_against_monthly_budget(user: PlanUser) -> None:
     assert user.person.say(user.session, "And again")["content"] == "You said: And again"
 
 
-@pytest.mark.any_database
 def test_task_is_retried_when_model_is_rate_limited(user: PlanUser, server: Server) -> None:
     task = f"t{user.project['id']}"
     user.team.needs = {task: ""}
@@ -938,7 +935,6 @@ def test_task_is_retried_when_model_is_rate_limited(user: PlanUser, server: Serv
     assert 1 <= retry["pause_seconds"] <= 2
 
 
-@pytest.mark.any_database
 def test_short_rate_limit_fails_no_task(user: PlanUser) -> None:
     overrun = FirstThen(Fail(429), 18, Say("At last."))  # six tasks give up for now, one after another
     user.team.needs = {f"t{number}": "" for number in range(8)}

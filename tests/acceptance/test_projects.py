@@ -11,6 +11,8 @@ from tests.conftest import StartServer, Write
 from tests.depth import by_depth
 from tests.people import Person, assert_problem
 
+pytestmark = pytest.mark.any_database
+
 STARTER_PACK = {
     "agent_coder": ("developer", "gpt-4", 0.3, 4096),
     "agent_analyzer": ("analyst", "gpt-4", 0.5, 2048),
@@ -85,7 +87,6 @@ def test_name_and_settings_can_be_changed_separately(person: Person) -> None:
     assert person.http.get(url).json()["settings"] == settled["settings"]
 
 
-@pytest.mark.any_database
 @pytest.mark.req("AGT-02.7")
 @pytest.mark.parametrize(
     ("new_settings", "location"),
@@ -123,7 +124,6 @@ def test_invalid_tool_settings_are_refused_with_their_location(
     assert (person.http.get(url).json()["name"], person.http.get(url).json()["settings"]) == (project["name"], {})
 
 
-@pytest.mark.any_database
 @pytest.mark.req("AGT-02.7")
 @settings(max_examples=by_depth(25, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(new_settings=SETTINGS)
@@ -176,7 +176,6 @@ def test_deleting_a_project_deletes_its_agents(person: Person) -> None:
     assert person.http.get(f"/my/projects/{other_project['id']}").json()["agents"] == other_project["agents"]
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     "body",
     [
@@ -201,7 +200,6 @@ def test_a_bad_project_is_refused_and_nothing_is_stored(person: Person, body: di
     assert person.http.get("/my/projects").json()["total"] == 0
 
 
-@pytest.mark.any_database
 @pytest.mark.parametrize(
     "raw",
     [

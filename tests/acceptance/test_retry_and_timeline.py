@@ -13,6 +13,8 @@ from tests.model_server import Behaviour, ByMark, Cut, Fail, Hold, ModelServer, 
 from tests.people import Person, assert_problem
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture(scope="session")
 def server(chat_server: Server) -> Server:

@@ -9,6 +9,8 @@ from artel.db.tables import metadata
 from tests.conftest import Rows
 from tests.people import Person, assert_problem
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.mark.req("CHT-04.1")
 @pytest.mark.parametrize("path", ["/my/chat/sessions/", "/my/chat/sessions"])

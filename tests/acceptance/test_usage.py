@@ -14,6 +14,8 @@ from tests.model_server import ByMark, Fail, Hold, Say
 from tests.people import Person, assert_problem
 from tests.running import Server, artel
 
+pytestmark = pytest.mark.any_database
+
 GROUPS = ("day", "project", "agent", "model")
 SUMMED = ("calls", "input_tokens", "output_tokens")
 
