@@ -25,7 +25,7 @@ from tests.services import ServiceRun
 
 # No deadlines: durations are measured by `make bench`, because tests may run on a busy machine. `make test` tries the
 # same cases every time, so that a change fails for its own faults only; `make test-deep` tries new ones.
-settings.register_profile("artel", deadline=None, derandomize=not IS_DEEP, max_examples=by_depth(30, 100))
+settings.register_profile("artel", deadline=None, derandomize=not IS_DEEP, max_examples=by_depth(20, 100))
 settings.load_profile("artel")
 
 JWT_SECRET = "a-secret-of-the-tests-that-is-long-enough"
@@ -97,6 +97,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (deselected if is_repeated else selected).append(item)
         items[:] = selected
         config.hook.pytest_deselected(items=deselected)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Drop what a passed test printed: nobody reads it, and it would be sent from the worker to the main process."""
+    report = yield
+    if report.passed:
+        report.sections.clear()
+    return report
 
 
 def _backend_of(item: pytest.Item) -> str | None:

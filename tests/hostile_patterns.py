@@ -23,7 +23,7 @@ from artel.paths import policy
 from tests.depth import by_depth
 
 SIZES = (1_600, 6_400, 102_400)  # characters; the second, because what is quadratic would never end with the third
-LONGEST_TEXTS = by_depth(4, 1_000)  # of the longest size only those that took longest before
+LONGEST_TEXTS = by_depth(2, 1_000)  # of the longest size only those that took longest before
 FLOOR_SECONDS = 0.005  # of CPU; less can't be measured well, and nothing that is quadratic takes less
 MAX_GROWTH = 2.3  # times that of the text: for four times the text linear is 4, quadratic is 16
 CPU_SECONDS = 300

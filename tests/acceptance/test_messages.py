@@ -13,6 +13,8 @@ from tests.people import Person, assert_problem
 from tests.running import Server
 from tests.streams import stored, stream
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.fixture(scope="session")
 def server(chat_server: Server) -> Server:
@@ -124,7 +126,6 @@ def test_the_choice_of_the_mode_is_logged(person: Person, server: Server) -> Non
     assert all(line["timestamp"] for line in lines)
 
 
-@pytest.mark.any_database
 @pytest.mark.req("CHT-01.3")
 @pytest.mark.parametrize("target", ["nobody", "agent_nobody", "", "root", 2**40, "9" * 30, "Agent_coder", "%"])
 def test_an_unknown_target_is_not_found_and_nothing_is_stored(person: Person, target: str | int) -> None:
@@ -161,7 +162,6 @@ def test_agent_of_another_project_or_user_cannot_be_target(person: Person, other
         assert_problem(person.post(person.session(here["id"]), "Hello", target), 404, "agent_not_found")
 
 
-@pytest.mark.any_database
 @pytest.mark.req("CHT-01.4")
 @pytest.mark.parametrize(
     "body",
@@ -450,7 +450,6 @@ def impatient(start_shared_server: StartServer, model: ModelServer) -> Server:
     return started
 
 
-@pytest.mark.any_database
 @pytest.mark.req("UWS-22.1", "UWS-22.3", "UWS-10.3")
 def test_turn_without_progress_times_out_and_is_not_in_later_prompts(
     impatient: Server, model: ModelServer, script: ByMark, mark: str
@@ -488,7 +487,6 @@ def test_turn_without_progress_times_out_and_is_not_in_later_prompts(
     assert person.get(f"/my/projects/{project['id']}/space/health")["status"] == "healthy"
 
 
-@pytest.mark.any_database
 @pytest.mark.req("UWS-22.1")
 def test_an_answer_that_makes_progress_may_take_longer_than_the_time_limit(
     impatient: Server, script: ByMark, mark: str

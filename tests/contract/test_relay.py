@@ -28,7 +28,7 @@ from artel.ids import uuid7
 from artel.projects.transactions import create_project
 from tests.actors.chat_user import RULES
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.any_database]
 
 
 @dataclass

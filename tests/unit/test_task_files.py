@@ -146,7 +146,7 @@ async def test_agent_writes_reads_lists_and_counts_files(data_dir: Path) -> None
 
 
 @pytest.mark.req("TWS-03.1", "TWS-08.1")
-@settings(max_examples=by_depth(150, 1000))
+@settings(max_examples=by_depth(60, 1000))
 @given(path=paths, content=st.text(st.characters(codec="utf-8"), max_size=100))
 async def test_text_is_read_back_as_written(data_dir: Path, path: str, content: str) -> None:
     tools = new_tools(data_dir)
@@ -157,7 +157,7 @@ async def test_text_is_read_back_as_written(data_dir: Path, path: str, content: 
 
 
 @pytest.mark.req("TWS-04.1", "TWS-06.1", "TWS-08.1")
-@settings(max_examples=by_depth(150, 1000))
+@settings(max_examples=by_depth(60, 1000))
 @given(path=traversals)
 async def test_path_traversal_has_its_error_code(data_dir: Path, path: str) -> None:
     tools = new_tools(data_dir)
@@ -167,7 +167,7 @@ async def test_path_traversal_has_its_error_code(data_dir: Path, path: str) -> N
 
 
 @pytest.mark.req("TWS-05.1", "TWS-06.1", "TWS-08.1")
-@settings(max_examples=by_depth(150, 1000))
+@settings(max_examples=by_depth(60, 1000))
 @given(path=st.text(max_size=30), content=st.text(max_size=30))
 async def test_any_path_gives_a_documented_code_and_no_absolute_path(data_dir: Path, path: str, content: str) -> None:
     tools = new_tools(data_dir)

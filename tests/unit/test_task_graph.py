@@ -58,7 +58,7 @@ def graphs(draw: st.DrawFn) -> TaskGraph:
 
 
 @pytest.mark.req("UWS-23.2", "UWS-23.3", "CHT-03.1")
-@settings(max_examples=by_depth(150, 1000))
+@settings(max_examples=by_depth(60, 1000))
 @given(graphs(), st.randoms(use_true_random=False))
 def test_every_task_runs_once_after_its_dependencies(planned: TaskGraph, chance: random.Random) -> None:
     board = board_of(planned)
@@ -77,7 +77,7 @@ def test_every_task_runs_once_after_its_dependencies(planned: TaskGraph, chance:
 
 
 @pytest.mark.req("CHT-08.2")
-@settings(max_examples=by_depth(150, 1000))
+@settings(max_examples=by_depth(60, 1000))
 @given(graphs(), st.data())
 def test_exactly_the_dependents_of_failed_task_are_aborted(planned: TaskGraph, data: st.DataObject) -> None:
     doomed = data.draw(st.sets(st.sampled_from(sorted(planned.tasks))))
@@ -154,7 +154,7 @@ def test_invalid_plan_is_refused_with_advice(tasks: list[PlannedTask], advice: s
 _words = st.text(max_size=12)
 
 
-@settings(max_examples=by_depth(150, 1000))
+@settings(max_examples=by_depth(60, 1000))
 @given(
     st.lists(
         st.builds(

@@ -26,7 +26,7 @@ from artel.task_workspaces.task_workspace import Info, Quota, TaskWorkspace
 from tests.depth import by_depth
 
 ROOT = 1
-CASES = settings(max_examples=by_depth(150, 1000))
+CASES = settings(max_examples=by_depth(60, 1000))
 
 _numbers = itertools.count(10)
 _names = st.text(
@@ -295,7 +295,7 @@ def _error_message(attempt: Callable[[], object]) -> str:
 
 
 @given(st.lists(st.tuples(paths, st.integers(0, 40)), max_size=12))
-@settings(max_examples=by_depth(100, 300))
+@settings(max_examples=by_depth(50, 300))
 def test_no_sequence_of_writes_exceeds_the_quota(
     tmp_path_factory: pytest.TempPathFactory, writes: list[tuple[str, int]]
 ) -> None:
@@ -396,7 +396,7 @@ def test_stamps_are_persistent_and_a_damaged_one_requires_reading_again(tmp_path
     workspace.write(owner, "plan", b"three")
 
 
-@settings(max_examples=by_depth(100, 300))
+@settings(max_examples=by_depth(50, 300))
 @given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from("ab"), st.booleans()), max_size=20))
 def test_siblings_never_overwrite_unseen_content(data_folder: DataFolder, steps: list[tuple[int, str, bool]]) -> None:
     _, workspace = data_folder.new()
