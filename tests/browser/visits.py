@@ -28,7 +28,8 @@ class Complaints:
         dialog.dismiss()
 
     def _failed(self, request: Request) -> None:
-        if request.method != "GET" or request.failure != "net::ERR_ABORTED":
+        is_read = request.method == "GET" or request.url.endswith("/price")  # the price of a plan that is being edited
+        if not is_read or request.failure != "net::ERR_ABORTED":
             self.heard.append(f"request failed: {request.url}")
         elif not request.url.endswith(("/events", "/icon.svg")):  # those the page ends itself
             self.cut_off.append(f"request given up: {request.url}")
