@@ -117,7 +117,7 @@ def check(url: str, token: str, writers: list[Writer]) -> None:
 def test_a_server_killed_during_its_first_start_starts_the_next_time(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)
     chance = random.Random(2)
-    for attempt in range(by_depth(3, 6)):
+    for attempt in range(by_depth(2, 6)):
         folder = tmp_path / f"try{attempt}"
         env |= {"ARTEL_DATA_DIR": str(folder / "data")}
         with (tmp_path / "log").open("a") as log:
