@@ -337,14 +337,14 @@ def _is(check: Callable[[tuple[str, ...]], bool], path: str) -> bool:
 
 @pytest.mark.req("SEC-06.1")
 @given(path=variants(SECRETS, nested=True))
-@settings(max_examples=1_000)
+@settings(max_examples=by_depth(250, 1_000))
 def test_equivalent_paths_of_a_secret_file_are_secret(path: str) -> None:
     assert _is(is_secret, path)
 
 
 @pytest.mark.req("SEC-06.2")
 @given(path=variants(PROTECTED_FILES, nested=True))
-@settings(max_examples=1_000)
+@settings(max_examples=by_depth(250, 1_000))
 def test_equivalent_paths_of_a_protected_file_are_protected(path: str) -> None:
     assert _is(is_protected, path) or _is(is_secret, path)
 

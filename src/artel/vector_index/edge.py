@@ -14,7 +14,7 @@ from artel.vector_index.shard import ShardFolder
 from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryUnavailable, Point, Vector, by_collection
 
 DEADLINE_SECONDS = 5.0
-WRITE_DEADLINE_SECONDS = 60.0
+WRITE_DEADLINE_SECONDS = 60.0  # also of lists
 READERS = 2
 UPSERT_POINTS = 64  # converting that many points holds the interpreter lock for 2 ms
 # Flushing also holds the interpreter lock until the disk is done: 15 ms for that many points, 60 to 300 for ten times
@@ -95,7 +95,8 @@ class EdgeStore:
         return await self._readers.run((await self._open_shard()).count, request)
 
     async def collections(self) -> list[str]:
-        markers = await self._readers.run((await self._open_shard()).facet, EdgeGate.collections())
+        shard = await self._open_shard()  # nobody waits for this list in a conversation: it may take longer than a search
+        markers = await self._readers.run_within(WRITE_DEADLINE_SECONDS, shard.facet, EdgeGate.collections())
         return sorted(str(marker.value) for marker in markers.hits if marker.count)  # deleted markers count 0
 
     async def healthy(self) -> bool:
