@@ -159,6 +159,8 @@ def test_any_sum_is_evaluated_or_rejected(text: str) -> None:
         ("find FIXME in my files", "tool_search_files", {"query": "FIXME"}),
         ("write hello to notes.txt", "tool_write_file", {"path": "notes.txt", "content": "hello"}),
         ('Write "to be, or not" into docs/a.md.', "tool_write_file", {"path": "docs/a.md", "content": "to be, or not"}),
+        ("@coder write hello to notes.txt", "tool_write_file", {"path": "notes.txt", "content": "hello"}),
+        ("Write notes.txt with two words", "tool_write_file", {"path": "notes.txt", "content": "two words"}),
         ("create notes.txt with two words", "tool_write_file", {"path": "notes.txt", "content": "two words"}),
         ("delete notes.txt", "tool_delete_file", {"path": "notes.txt"}),
         ("run `ls -la`", "tool_run_command", {"name": "ls -la"}),

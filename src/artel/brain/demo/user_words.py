@@ -25,7 +25,7 @@ _AROUND = (
 _CHINESE, _RUSSIAN = re.compile(r"[\u4e00-\u9fff]"), re.compile("[\u0400-\u04ff]")
 MAX_COMMAND_CHARACTERS = 2000
 
-_POLITE = r"(?:(?:task:|please|now|ok|okay|and|then|can you|could you|would you),?\s+)*"
+_POLITE = r"(?:(?:@[\w-]{1,63}|task:|please|now|ok|okay|and|then|can you|could you|would you),?\s+)*"
 _FILE = r"(?:the\s+)?(?:file\s+)?(?P<path>\S+)(?:\s+file)?"
 _COMMANDS = r"(?:ls|pwd|cat|echo|date|uname|git|python3?|pytest|make|npm|node|go|cargo)\b"
 _QUOTES = "`\"'“”«»"
@@ -104,7 +104,7 @@ _PATTERNS = tuple(
         ("memory_write", r"remember(?:\s+that)?[:,]?\s+(?P<content>.+)"),
         ("memory_read", r"what\s+do\s+you\s+(?:remember|know)\s+about\s+(?P<query>.+)"),
         (_WRITE, r"(?:write|save|put)\s+(?P<content>.+)\s+(?:to|into|in)\s+" + _FILE),
-        (_WRITE, r"(?:create|make)\s+" + _FILE + r"\s+(?:with|containing|saying)\s+(?P<content>.+)"),
+        (_WRITE, r"(?:create|make|write)\s+" + _FILE + r"\s+(?:with|containing|saying)\s+(?P<content>.+)"),
         ("tool_delete_file", r"(?:delete|remove)\s+" + _FILE),
         ("tool_run_command", r"(?:run|execute)\s+`(?P<command>[^`]+)`[.!?]*"),
         ("tool_run_command", rf"(?:run|execute)\s+(?P<command>{_COMMANDS}.*)"),
