@@ -95,7 +95,7 @@ class EdgeStore:
         return await self._readers.run((await self._open_shard()).count, request)
 
     async def collections(self) -> list[str]:
-        shard = await self._open_shard()  # nobody waits for this list in a conversation: it may take longer than a search
+        shard = await self._open_shard()  # no conversation waits for this list: it may take longer than a search
         markers = await self._readers.run_within(WRITE_DEADLINE_SECONDS, shard.facet, EdgeGate.collections())
         return sorted(str(marker.value) for marker in markers.hits if marker.count)  # deleted markers count 0
 
