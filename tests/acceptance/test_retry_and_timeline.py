@@ -187,7 +187,7 @@ def _task() -> dict[str, object]:
     return {"id": "a", "agent": "agent_coder", "description": "Say it", "depends_on": []}
 
 
-# Another turn of the session, put back again and again.
+# Another turn of the session, in which the same file was put back again and again.
 MANY_UNDOS = """
 WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1100)
 INSERT INTO tool_calls
@@ -195,7 +195,8 @@ INSERT INTO tool_calls
 SELECT :mark || n, call.user_id, call.project_id, call.session_id, message.turn_id, '', 'undo', call.arguments,
     call.level, 'done', message.created_at
 FROM tool_calls AS call, messages AS message, numbers
-WHERE call.tool = 'undo' AND call.session_id = :session_id AND message.turn_id = :later AND message.role = 'user'
+WHERE call.tool = 'tool_delete_file' AND call.status = 'refused' AND call.session_id = :session_id
+    AND message.turn_id = :later AND message.role = 'user'
 """
 
 

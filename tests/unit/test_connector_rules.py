@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from artel.connector.audit_log import AuditLog
@@ -147,6 +147,7 @@ def test_question_stays_open_for_as_long_as_it_was_extended_but_at_most_a_day(tm
 
 @pytest.mark.req("DEC-01.3")
 @given(st.lists(st.sampled_from("abc"), max_size=40), st.lists(st.sampled_from("abc"), max_size=40))
+@example(list("abcabcabca"), list("abcabcabcb"))
 def test_diff_has_the_line_numbers_of_the_whole_file(old: list[str], new: list[str]) -> None:
     before, after = "".join(f"{line}\n" for line in old), "".join(f"{line}\n" for line in new)
     whole = "".join(difflib.unified_diff(before.splitlines(True), after.splitlines(True), "a/x", "b/x"))
