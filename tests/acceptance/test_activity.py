@@ -137,5 +137,6 @@ def test_percentiles_and_intervals_are_exact(person: Person, write: Write, mark:
         "tokens": 12,
     }
     assert {name: value for name, value in busy.items() if name != "at"} == report["totals"]
-    assert [(item["agent"], item["messages"]) for item in report["by_agent"]] == [("", 0), ("agent_coder", 210)]
+    by_agent = [(item["agent"], item["messages"], item["cost_usd"]) for item in report["by_agent"]]
+    assert by_agent == [("", 0, 0.25), ("agent_coder", 210, 0.0)]
     assert activity(person, project["id"], range="7d")["totals"]["messages"] == 217

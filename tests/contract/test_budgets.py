@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,7 +22,10 @@ from artel.budgets.repository import (
     settle,
     settle_turn,
 )
+from artel.budgets.usage import UsageRepository
+from artel.contract.chat import Usage
 from artel.contract.http import NewProject
+from artel.contract.parked_run import UsageShare
 from artel.db import schema
 from artel.db.engine import Database
 from artel.errors import BudgetExceeded
@@ -228,3 +232,18 @@ async def test_budget_of_another_user_cannot_be_spent(money: Money) -> None:
     await money.database.of(stranger).run(settle, call_id, 0)
 
     assert (await money.stands(plan)).reserved_micros == 100
+
+
+@pytest.mark.req("UWS-25.2")
+async def test_cost_by_agent_counts_from_a_time_of_a_day(money: Money) -> None:
+    day = datetime(2099, 1, 1, tzinfo=UTC)  # the row is of this day, and was made now
+    share = UsageShare(agent_id=None, agent="agent_coder", usage=Usage(model="m", cost_usd=0.25))
+    await money.database.run(
+        lambda c: UsageRepository(c, money.user).add(money.project_id, "session", "turn", day, [share])
+    )
+
+    async def costs(since: datetime) -> list[tuple[int | None, str, int]]:
+        return await money.database.read(lambda c: UsageRepository(c, money.user).by_agent(money.project_id, since, 10))
+
+    assert await costs(datetime.now(UTC) - timedelta(hours=1)) == [(None, "agent_coder", 250_000)]
+    assert await costs(day + timedelta(hours=12)) == []
