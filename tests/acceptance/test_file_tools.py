@@ -432,6 +432,7 @@ def test_terminal_can_refuse_what_browser_approved(user: CoderUser, person: Pers
     with connected(person, project, mode="terminal") as connector:
         turn = user.ask(headers={"Prefer": "respond-async"})
         connector.answer(connector.hear(), sha256="b" * 64)
+        connector.answer(connector.hear(), content="a", total_lines=1, sha256="b" * 64)
         [first] = eventually(user.approvals)
         assert user.decide(first["id"], decision="approve").status_code == 200
         _answer(connector, connector.hear(), **asks, new_sha256="")

@@ -244,24 +244,43 @@ def test_replacing_file_too_large_to_show_has_high_risk_and_no_grant(user: Coder
 
 
 @pytest.mark.req("SEC-03.3", "CHT-10.6")
-@pytest.mark.parametrize(("size", "shown"), [(35, "35 bytes"), (10_000_001, "10,000,001 bytes")])
-def test_delete_approval_shows_what_would_be_deleted(user: CoderUser, tmp_path: Path, size: int, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "times", "size", "lines"),
+    [
+        ("one\n", 2, "8 bytes", 2),
+        ("x\n", 300, "600 bytes", 300),
+        ("\0", 1, "1 byte", 0),
+        ("x", 10_000_001, "10,000,001 bytes", 0),
+    ],
+)
+def test_delete_approval_shows_what_would_be_deleted(
+    user: CoderUser, tmp_path: Path, text: str, times: int, size: str, lines: int
+) -> None:
     file = tmp_path / "work" / "README.md"
     file.parent.mkdir()
-    file.write_bytes(b"x" * size)
+    file.write_text(text * times)
     user.script(("tool_delete_file", {"path": "README.md"}))
 
     with connected_folder(tmp_path, user.person, user.project, "--ask", "browser"):
         waiting = user.ask()
         [pending] = user.approvals()
-        assert (pending["risk"], pending["details"]["reason"]) == ("high", f"Would delete README.md ({shown})")
-        lost = pending["details"].get("warning")
-        assert lost == (f"Would delete {shown} that are not shown and can't be undone." if size > 35 else None)
-        user.decide(waiting["approval_id"], decision="reject")
+        details = pending["details"]
+        assert (pending["risk"], details["reason"]) == ("high", f"Would delete README.md ({size})")
+        lost = f"Would delete {size} that are not shown and can't be undone."
+        assert details.get("warning") == (lost if times > 300 else None)
+        diff = details.get("diff", "").splitlines()
+        assert diff[:3] == ["--- a/README.md", "+++ /dev/null", f"@@ -1,{lines} +0,0 @@"][: 3 * bool(lines)]
+        cut = ["… cut, 300 lines in all"] if lines > 200 else []
+        assert diff[3:] == [f"-{text.strip()}"] * min(lines, 200) + cut
+        assert [call["tool"] for call in user.audit()] == ["tool_delete_file"]  # the agent has read nothing
+        user.decide(waiting["approval_id"], decision="approve" if cut else "reject")
         assert user.ended(waiting["turn_id"])["status"] == "completed"
 
-    assert file.stat().st_size == size
-    assert "deleted" not in str(user.heard()[-1])
+    assert file.exists() is not bool(cut)
+    entries = user.person.get(f"/my/chat/{user.session}/timeline")["items"]
+    changes = [entry["file_change"] for entry in entries if entry["kind"] == "file_change"]
+    assert [(change["added"], change["removed"]) for change in changes] == ([(0, 300)] if cut else [])
+    assert cut or "deleted" not in str(user.heard()[-1])
 
 
 def _state(folder: Path) -> dict[str, tuple[int, int, bytes]]:

@@ -157,7 +157,8 @@ def test_files_are_reached_through_process_with_connector(pair: tuple[Cluster, S
 
         cluster.model.script(Say(tools=[Tool("tool_delete_file", '{"path": "a"}')]), Say("Deleted."), about="Delete it")
         begun = user.begin(session, "Delete it")
-        connector.answer(connector.hear(), sha256="a" * 64)  # a look at what the user is asked about
+        connector.answer(connector.hear(), sha256="a" * 64)  # two looks at what the user is asked about
+        connector.answer(connector.hear())
         assert until(lambda: user.turn(session, begun)["status"] == "waiting", WAIT_SECONDS)
         waiting = user.http.get("/my/approvals?status=pending").json()["items"][0]
         user.http.post(f"/my/approvals/{waiting['id']}/confirm", json={"decision": "approve"})

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from artel.tools.files import SHOWN_LINES
 from tests.connector import connected
 from tests.people import Person
 
@@ -14,11 +15,11 @@ Answers = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 @contextmanager
 def serving(person: Person, project: int, answers: Answers, **hello: Any) -> Iterator[list[dict[str, Any]]]:
-    """Run a connector; yield the list of its calls, without the reads of hashes before an approval."""
+    """Run a connector; yield the list of its calls, without those that show a file before an approval."""
     calls: list[dict[str, Any]] = []
 
     def noted(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if not params.get("with_sha256"):
+        if not is_for_approval(params):
             calls.append({"method": method, **params})
         return answers(method, params)
 
@@ -30,6 +31,11 @@ def serving(person: Person, project: int, answers: Answers, **hello: Any) -> Ite
         finally:
             connector.socket.close()
             thread.join(10)
+
+
+def is_for_approval(params: dict[str, Any]) -> bool:
+    """Return whether a call shows the user what an approval is about: its hash, or the first lines of a file."""
+    return bool(params.get("with_sha256")) or params.get("lines") == SHOWN_LINES
 
 
 def file_content(_method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from playwright.sync_api import Page, expect
 
-from tests.actors.file_server import serving
+from tests.actors.file_server import is_for_approval, serving
 from tests.actors.team import Team
 from tests.browser.test_web_ui import sign_in, violations
 from tests.browser.visits import Complaints, width_of_contents
@@ -52,7 +52,7 @@ def folder(person: Person, project_id: int, diff: str = DIFF, **hello: Any) -> I
         if method == "workspace/write" and not params["approval"]:
             asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
             return {**asks, "diff": diff, "grant": "*.py"}
-        if not params.get("with_sha256"):
+        if not is_for_approval(params):
             done.append({"method": method, **params})
         return {"size": 1}
 
@@ -156,9 +156,10 @@ def test_decisions_reads_and_undos_stay_in_the_timeline_with_the_same_words(
         reads = [call("tool_read_file", path="a.txt"), call("tool_stat", path="a.txt"), call("tool_list_directory")]
         chat.ask(*reads, write("a.txt", "new\n"), call("tool_delete_file", path="a.txt"), Say("It is kept."))
         chat.press("Allow once")
-        expect(chat.bar).to_contain_text("Coder wants to delete")
-        expect(chat.bar).to_contain_text("Would delete a.txt (4 bytes)")
-        expect(chat.bar).to_contain_text("This can be undone for a week.")
+        for text in ["Coder wants to delete", "Would delete a.txt (4 bytes)", "This can be undone for a week."]:
+            expect(chat.bar).to_contain_text(text)
+        expect(chat.bar.get_by_label("The first lines of the file")).to_have_text("new")
+        expect(chat.bar.get_by_role("button", name="Allow once")).to_be_visible()
         expect(log).not_to_contain_text("delete")  # what waits for an answer was not done
         chat.refuse("I need it")
         expect(log).to_contain_text("It is kept.")

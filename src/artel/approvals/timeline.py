@@ -1,5 +1,6 @@
 """What happened in a session, in order: messages, calls of tools, approvals, plans, changed files, notices."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -36,6 +37,7 @@ from artel.turns.tool_calls import REDO, SWAPS, ToolCallRepository, ToolCallRow
 TEXT_CHARACTERS = 300
 VALUE_CHARACTERS = 1_000
 DIFF_CHARACTERS = 20_000
+_DELETION = re.compile(r"--- [^\n]*\n\+\+\+ /dev/null\n@@ -1,(\d{1,9}) \+0,0 @@\n")
 MAX_VALUES = 30
 MAX_FILES = 100
 NAMED_FILES = 5
@@ -264,9 +266,14 @@ def _call(call: ToolCallRow, diff: str | None, swaps: Sequence[ToolCallRow]) -> 
 
 
 def count_lines(diff: str | None) -> tuple[int | None, int | None]:
-    """Return how many lines a diff adds and removes; None if there is no diff."""
+    """Return how many lines a diff adds and removes; None if there is no diff.
+
+    The diff of a deletion may have the first lines only: its header counts all of them.
+    """
     if diff is None:
         return None, None
+    if deletion := _DELETION.match(diff):
+        return 0, int(deletion[1])
     lines = [line for line in diff.splitlines() if not line.startswith(("+++", "---"))]
     return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
 

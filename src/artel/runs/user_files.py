@@ -23,7 +23,7 @@ from artel.projects.transactions import project_settings
 from artel.runs.task import Task
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.consent import Decision
-from artel.tools.files import READ_TOOLS, WRITE_TOOLS, FileState
+from artel.tools.files import READ_TOOLS, WRITE_TOOLS, FileBeginning, FileState, ReadFile
 from artel.tools.policy import Policy
 from artel.tools.toolbox import AuditRecord, without_contents
 from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
@@ -86,10 +86,7 @@ class RunFiles:
 
     async def file_state(self, path: str) -> FileState:
         """Return the current hash and size of a file."""
-        method = "workspace/stat"
-        call = self._call(secrets.token_hex(16), method, {"path": path, "with_sha256": True})
-        space = self._space
-        result = await self._services.relay.call(space.principal, space.project_id, method, call, LOOK_SECONDS)
+        result = await self._look("workspace/stat", {"path": path, "with_sha256": True})
         if result.code == "file_not_found":
             return FileState(sha256="")
         about = result.more
@@ -98,6 +95,20 @@ class RunFiles:
             sha256 if isinstance(sha256, str) and len(sha256) <= SHA256_CHARACTERS else None,
             size if isinstance(size, int) and about.get("type") == "file" else None,
         )
+
+    async def file_beginning(self, path: str, lines: int) -> FileBeginning | None:
+        """Return the first lines of a file; None if it can't be read, or is no text."""
+        rules = (await self.policy()).paths(ReadFile.name)
+        found = (await self._look("workspace/read", {"path": path, "lines": lines, **rules})).more
+        content, total, sha256 = found.get("content"), found.get("total_lines"), found.get("sha256")
+        if isinstance(content, str) and isinstance(total, int) and isinstance(sha256, str):
+            return FileBeginning(content, total, sha256)
+        return None
+
+    async def _look(self, method: str, params: Mapping[str, Any]) -> CallResult:
+        """Return the answer to a call for an approval, which is no call of the agent."""
+        call, space = self._call(secrets.token_hex(16), method, params), self._space
+        return await self._services.relay.call(space.principal, space.project_id, method, call, LOOK_SECONDS)
 
     def hash_of(self, path: str) -> str | None:
         """Return the hash that a file had when this run last read or wrote it."""

@@ -15,6 +15,7 @@ from artel.tools.tool import Tool, ToolResult, argument, tool_schema
 MAX_CONTENT_CHARACTERS = 400_000
 MAX_QUERY_CHARACTERS = 1_000
 MAX_LINES = 2_000
+SHOWN_LINES, SHOWN_CHARACTERS = 200, 16_000  # of a file that would be deleted
 # Fields of a result for the user's decision, and those that the decision is bound to.
 _QUESTION_FIELDS = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256", "warning", "notice")
 # Fields of a result that the model does not get.
@@ -38,6 +39,15 @@ class FileState:
     size: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FileBeginning:
+    """The first lines of a text file, the number of all its lines, and its hash when it was read."""
+
+    content: str
+    total_lines: int
+    sha256: str
+
+
 class Files(Protocol):
     """The files of one project, for one run of one agent."""
 
@@ -48,6 +58,9 @@ class Files(Protocol):
 
     async def file_state(self, path: str) -> FileState:
         """Return the current state of a file."""
+
+    async def file_beginning(self, path: str, lines: int) -> FileBeginning | None:
+        """Return the first lines of a file; None if it can't be read, or is no text."""
 
     def hash_of(self, path: str) -> str | None:
         """Return the hash that a file had when this run last read or wrote it."""
@@ -236,10 +249,15 @@ class DeleteFile(ChangingTool):
         return Question(self.name, dict(arguments), "high", ToolDetails(reason=reason))
 
     async def approval_details(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        """Bind the approval to the current state of the file, and show its size."""
-        state = await self._files.file_state(arguments["path"])
+        """Bind the approval to the current state of the file, and show its size and its first lines."""
+        path = arguments["path"]
+        state = await self._files.file_state(path)
         size = "" if state.size is None else f" ({state.size:,} {'byte' if state.size == 1 else 'bytes'})"
-        return {"reason": f"Would delete {arguments['path']}{size}", **_bound_to(state, "delete")}
+        details = {"reason": f"Would delete {path}{size}", **_bound_to(state, "delete")}
+        beginning = await self._files.file_beginning(path, SHOWN_LINES) if state.sha256 else None
+        if beginning is not None and beginning.sha256 == state.sha256 and beginning.content:
+            details["diff"] = _removal(path, beginning)
+        return details
 
 
 class RunCommand(FileTool):
@@ -269,3 +287,18 @@ def _bound_to(state: FileState, verb: str) -> dict[str, str]:
     if state.sha256 is not None:
         return {"old_sha256": state.sha256}
     return {} if state.size is None else {"warning": lost_for_good(verb, state.size)}
+
+
+def _removal(path: str, beginning: FileBeginning) -> str:
+    """Return the deletion of a file as a diff with its first lines; the header counts all of them."""
+    shown = beginning.content[:SHOWN_CHARACTERS].removesuffix("\n").split("\n")[:SHOWN_LINES]
+    is_cut = len(beginning.content) > SHOWN_CHARACTERS or len(shown) < beginning.total_lines
+    lines = [
+        f"--- a/{path}",
+        "+++ /dev/null",
+        f"@@ -1,{beginning.total_lines} +0,0 @@",
+        *(f"-{line}" for line in shown),
+    ]
+    if is_cut:
+        lines.append(f"… cut, {beginning.total_lines:,} lines in all")
+    return "\n".join(lines) + "\n"

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ApprovalState } from "@/api/types";
-import { isShort, subjectOf, together } from "./decisions";
+import { beginningOf, isShort, subjectOf, together } from "./decisions";
 
 const asked = (change: object): ApprovalState =>
   ({ id: "q", kind: "tool", tool: "tool_write_file", arguments: { path: "a.txt", content: "all of it" }, details: {}, risk: "low", turn_id: "t", agent_id: 1, ...change }) as unknown as ApprovalState;
@@ -30,4 +30,14 @@ test("only files of the same agent and turn that can be answered here are allowe
   const others = [asked({ id: "b" }), asked({ id: "c", turn_id: "u" }), asked({ id: "d", agent_id: 2 }), asked({ id: "e", details: { where: "terminal" } }), asked({ id: "f", tool: "tool_delete_file" })];
   expect(together([one, ...others], one).map(({ id }) => id)).toEqual(["q", "b"]);
   expect(together([one, ...others], asked({ tool: "tool_delete_file" }))).toEqual([]);
+});
+
+test("a delete shows its first lines, and how many more there are", () => {
+  const lines = Array.from({ length: 8 }, (_, place) => `-line ${place}\n`).join("");
+  const diff = `--- a/a\n+++ /dev/null\n@@ -1,300 +0,0 @@\n${lines}… cut, 300 lines in all\n`;
+  const subject = subjectOf(asked({ tool: "tool_delete_file", arguments: { path: "a" }, details: { diff, old_sha256: "b" } }));
+  expect(subject.size).toEqual({ added: 0, removed: 300 });
+  expect(beginningOf(subject)).toEqual({ lines: ["line 0", "line 1", "line 2", "line 3", "line 4"], more: 295 });
+  expect(beginningOf(subjectOf(asked({ tool: "tool_delete_file", arguments: { path: "a" }, details: { old_sha256: "b" } })))).toBe(null);
+  expect(beginningOf(subjectOf(asked({ details: { diff } })))).toBe(null);
 });

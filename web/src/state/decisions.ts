@@ -2,7 +2,7 @@
 
 import { call } from "@/api/client";
 import type { ApprovalChanges, ApprovalState, PlanPrice, WorkflowState } from "@/api/types";
-import { sizeOf } from "./diff";
+import { parseDiff, sizeOf } from "./diff";
 import { refreshInbox } from "./inbox";
 import { type PanelView } from "./panel";
 import { type Hidden, hiddenIn } from "./visible";
@@ -41,6 +41,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
 };
 const SHORT_LINES = 3;
 const SHORT_CHARACTERS = 240;
+const FIRST_LINES = 5;
 
 /** Return what a question is about. */
 export function subjectOf(asked: Asked): Subject {
@@ -67,6 +68,18 @@ export function subjectOf(asked: Asked): Subject {
     canBeUndone,
     isSame: diff === "" && details["old_sha256"] === details["new_sha256"],
   };
+}
+
+/** Return the first lines of a file that would be deleted, as the bar shows them; null for anything else. */
+export function beginningOf({ verb, content, isDiff, target }: Subject): { lines: string[]; more: number } | null {
+  if (verb !== "delete" || !isDiff) return null;
+  const [file] = parseDiff(content, target);
+  const lines = file?.hunks.flatMap((hunk) => hunk.lines.flatMap(({ kind, text }) => (kind === "removed" ? [text] : []))).slice(0, FIRST_LINES) ?? [];
+  return { lines: lines.map((line) => shortened(line)), more: (file?.removed ?? 0) - lines.length };
+}
+
+function shortened(line: string): string {
+  return line.length > SHORT_CHARACTERS ? `${line.slice(0, SHORT_CHARACTERS)}…` : line;
 }
 
 /** Return whether a content is so short that the bar itself shows it whole. */

@@ -59,6 +59,8 @@ export function parseDiff(diff: string, path = ""): FileDiff[] {
     }
     addLine(file, line, reading);
   }
+  // The lines of a deletion that the text leaves out: its heading counts all of them.
+  if (file && reading.counts && reading.leftAfter === 0) file.removed += reading.leftBefore;
   return files;
 }
 

@@ -43,6 +43,8 @@ export const decisions = {
   sameContent: "No change: the file already says this.",
   emptyContent: "The file is empty then.",
   undoable: "This can be undone for a week.",
+  firstLines: "The first lines of the file",
+  moreLines: { one: "and {count} more line", other: "and {count} more lines" },
   notifyAsk: "Tell you when something waits for you, also while you look elsewhere?",
   notifyYes: "Turn on notifications",
   notifyNo: "No",

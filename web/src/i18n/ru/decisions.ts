@@ -46,6 +46,8 @@ export const decisions: Translated<typeof english> = {
   sameContent: "Без изменений: в файле уже то же самое.",
   emptyContent: "Файл станет пустым.",
   undoable: "Это можно отменить в течение недели.",
+  firstLines: "Первые строки файла",
+  moreLines: { one: "и ещё {count} строка", few: "и ещё {count} строки", many: "и ещё {count} строк", other: "и ещё {count} строки" },
   notifyAsk: "Сообщать, когда что-то ждёт вашего ответа, даже если вы смотрите в другое место?",
   notifyYes: "Включить уведомления",
   notifyNo: "Нет",

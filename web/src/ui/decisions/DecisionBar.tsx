@@ -2,7 +2,7 @@ import { ChevronLeft, ChevronRight, CircleHelp } from "lucide-react";
 import { type RefObject, useEffect, useRef, useState } from "react";
 import type { ApprovalState } from "@/api/types";
 import { tOr } from "@/i18n";
-import { type Subject, isShort, subjectOf, together, viewOf } from "@/state/decisions";
+import { type Subject, beginningOf, isShort, subjectOf, together, viewOf } from "@/state/decisions";
 import { isShown, offerPanel, openPanel, panel } from "@/state/panel";
 import { openProject } from "@/state/project";
 import type { Conversation } from "@/state/session/conversation";
@@ -67,11 +67,13 @@ function Bar({ approval, conversation, place, count, files, go }: BarProps) {
   const view = viewOf(approval, plans);
   const isPlan = view.kind === "plan";
   const isInline = !isPlan && isShort(subject);
+  // A delete can be undone: its first lines are enough to decide, the rest is one press away.
+  const beginning = subject.canBeUndone ? beginningOf(subject) : null;
   const isOpen = isShown(useCell(panel).view, view);
   // Below that width the panel covers the bar, and has the buttons itself.
-  const isInView = isInline || (isOpen && isWide);
+  const isInView = isInline || beginning !== null || (isOpen && isWide);
   const viewKey = `${view.kind}:${"id" in view ? view.id : ""}`;
-  useOfferOnce(viewKey, () => !isInline && isWide && offerPanel(view));
+  useOfferOnce(viewKey, () => !isInline && beginning === null && isWide && offerPanel(view));
   useFocusOnce(bar);
   const show = () => openPanel(view);
   useDecisionKeys(approval.id, bar, {
@@ -84,7 +86,8 @@ function Bar({ approval, conversation, place, count, files, go }: BarProps) {
     <section ref={bar} className={styles.bar} tabIndex={-1} aria-label={t("decisions.region")}>
       <BarHead approval={approval} subject={subject} tasks={isPlan ? (plans[view.id]?.tasks.length ?? 0) : 0} place={place} count={count} go={go} />
       <Warnings subject={subject} />
-      {isInline && subject.canBeUndone && <p className="small muted">{t("decisions.undoable")}</p>}
+      {(isInline || beginning) && subject.canBeUndone && <p className="small muted">{t("decisions.undoable")}</p>}
+      {beginning && <Beginning {...beginning} />}
       {isInline && subject.content && (
         <pre className={classes(styles.content, "data")} tabIndex={0}>
           <Visible text={subject.content} keep={"\n\t"} />
@@ -93,7 +96,7 @@ function Bar({ approval, conversation, place, count, files, go }: BarProps) {
       {subject.isInTerminal && <TerminalHint />}
       <div className={styles.actions}>
         {!isInline && !(isOpen && isWide) && (
-          <Button kind="primary" onClick={show}>
+          <Button kind={beginning ? "plain" : "primary"} onClick={show}>
             {isPlan ? t("decisions.showPlan") : subject.isDiff ? t("decisions.showDiff") : t("decisions.showContent")}
             <Key name="d" />
           </Button>
@@ -107,6 +110,17 @@ function Bar({ approval, conversation, place, count, files, go }: BarProps) {
       <DecisionExtras approval={approval} decide={decide} />
       <NotifyOffer />
     </section>
+  );
+}
+
+/** The first lines of a file that would be deleted. */
+function Beginning({ lines, more }: { lines: readonly string[]; more: number }) {
+  const t = useT();
+  return (
+    <pre className={classes(styles.content, styles.gone, "data")} tabIndex={0} aria-label={t("decisions.firstLines")}>
+      <Visible text={lines.join("\n")} keep={"\n\t"} />
+      {more > 0 && <span className={styles.more}>{t("decisions.moreLines", { count: more })}</span>}
+    </pre>
   );
 }
 
