@@ -57,6 +57,35 @@ def test_session_shows_its_recipient_and_cost(person: Person, script: ByMark, ma
     person.http.post(f"/my/chat/{session}/turns/{answer['turn_id']}/retry")
     assert _session(person, session)["recipient"] is None  # the retry of an old message chooses nobody
 
+@pytest.mark.req("CHT-08.1")
+def test_failures_of_all_projects_are_listed_until_a_later_turn_ends_well(
+    person: Person, other: Person, script: ByMark, mark: str
+) -> None:
+    script[f"{mark} bad"] = Fail(400)
+    here, there = person.project()["id"], person.project("Shop")["id"]
+    first, second, fine, shelved = (person.session(project) for project in (here, there, here, here))
+    person.say(fine, f"{mark} good", "coder")
+    for session in (first, second, shelved):
+        assert person.post(session, f"{mark} bad", "coder").status_code == 502
+    person.http.patch(f"/my/chat/sessions/{shelved}", json={"archived": True})
+
+    found = person.get("/my/failures")
+    assert [(failure["session_id"], failure["project_name"]) for failure in found["items"]] == [
+        (second, "Shop"),
+        (first, "Website"),
+    ]
+    newest = found["items"][0]
+    [turn] = person.get(f"/my/chat/{second}/turns", status="failed")["items"]
+    assert (newest["turn_id"], newest["agent"], newest["status"]) == (turn["id"], "agent_coder", "failed")
+    assert (newest["error"], newest["failed_at"]) == (turn["error"], turn["finished_at"])
+    assert person.get("/my/failures", limit=1, offset=1)["items"] == found["items"][1:]
+    assert other.get("/my/failures")["total"] == 0
+
+    person.say(second, f"{mark} good", "coder")
+    assert person.post(first, f"{mark} bad", "coder").status_code == 502
+    [again] = person.get("/my/failures")["items"]
+    assert (again["session_id"], again["turn_id"] != newest["turn_id"]) == (first, True)
+
 
 @pytest.mark.req("CHT-12.1")
 def test_session_is_changed_and_archived(person: Person, other: Person) -> None:

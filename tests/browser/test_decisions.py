@@ -20,7 +20,7 @@ from tests.conftest import StartServer, with_model
 from tests.connector import connected
 from tests.deadlines import eventually
 from tests.folders import connected_folder
-from tests.model_server import Behaviour, ByMark, ModelRequest, ModelServer, Say, Tool
+from tests.model_server import Behaviour, ByMark, Fail, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
 
@@ -523,3 +523,37 @@ def test_inbox_has_what_waits_in_all_projects_and_tells_of_it_once(chat: CoderCh
         expect(page.get_by_text("Nothing waits for you")).to_be_visible()
         eventually(lambda: [each["method"] for each in done] == ["workspace/write"])
         expect(page).to_have_title(re.compile(r"^Inbox"))
+
+
+@pytest.mark.req("CHT-08.1")
+@pytest.mark.usefixtures("violations")
+def test_what_failed_or_expired_meanwhile_is_in_the_inbox_until_it_was_seen(
+    chat: CoderChat, models: ModelServer
+) -> None:
+    page, person = chat.page, chat.person
+    shop, brief = person.project("Shop")["id"], {"settings": {"approval_seconds": 1}}
+    assert person.http.patch(f"/my/projects/{chat.project}", json=brief).status_code == 200
+    chat.open()
+    with folder(person, chat.project, mode="browser"):
+        chat.ask(write(), Say("It stays."))
+        expect(chat.log).to_contain_text("It stays.")
+    failed = person.session(shop, title="Sell it")
+    assert isinstance(models.default, ByMark)
+    models.default[chat.mark] = Fail(400)
+    assert person.post(failed, f"{chat.mark} sell", "agent_coder").status_code == 502
+
+    page.get_by_role("link", name="Inbox").click()
+    missed = page.get_by_role("region", name="While you were away")
+    entries = missed.get_by_role("article")
+    expect(entries.first).to_contain_text("Coder did not finish")
+    expect(entries.nth(1)).to_contain_text("Coder wants to write")
+    entries.first.get_by_role("link", name="Open the conversation").click()
+    expect(page).to_have_url(re.compile(f"/p/{shop}/c/{failed}$"))
+    expect(chat.log.get_by_role("group", name="Notice")).to_be_visible()
+    page.get_by_role("link", name="Inbox").click()
+    expect(entries).to_have_count(1)  # what was looked at was not missed
+    chat.press("Mark all as seen")
+    expect(entries).to_have_count(0)
+    page.reload()
+    expect(page.get_by_text("Nothing waits for you")).to_be_visible()
+    expect(entries).to_have_count(0)

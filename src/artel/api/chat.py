@@ -15,6 +15,7 @@ from artel.auth.principal import Principal
 from artel.container import Container
 from artel.contract.chat import (
     ChatMessage,
+    Failure,
     Fork,
     Found,
     IdempotencyKey,
@@ -33,6 +34,7 @@ from artel.contract.http import MAX_ID, NewSession, Page, Session, SessionChange
 from artel.ids import uuid7
 from artel.sessions import transactions as sessions
 from artel.sessions.export import Format
+from artel.turns import failures
 from artel.turns.turn import Mode, Turn, TurnStatus
 
 WAIT_SECONDS = 35.0
@@ -55,6 +57,7 @@ InProject = Annotated[int | None, Query(ge=0, le=MAX_ID, description="Only sessi
 InSession = Annotated[
     str | None, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Only messages of this session.")
 ]
+Days = Annotated[int, Query(ge=1, le=90, description="Only of the last N days.")]
 Archived = Annotated[bool, Query(description="List archived sessions instead.")]
 _STATUS = "|".join(TurnStatus)
 Statuses = Annotated[
@@ -238,6 +241,17 @@ async def show_context(session_id: SessionId, turn_id: TurnId, user: CurrentUser
 async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, services: Services) -> TurnState:
     """Cancel a queued or running turn; a finished turn does not change."""
     return await services.chat.cancel(user, session_id, turn_id)
+
+
+@router.get("/my/failures")
+async def list_failures(
+    user: CurrentUser, services: Services, days: Days = 7, limit: Limit = 50, offset: Offset = 0
+) -> Page[Failure]:
+    """List what failed in all your projects, newest first: sessions whose last turn failed or ran out of time.
+
+    Archived sessions are left out. A session is listed until a later turn of it ends well, or you stop one.
+    """
+    return await services.database.read(failures.list_failures, user, days, limit, offset)
 
 
 @router.get("/my/search", responses=documented(404, 429, 504))

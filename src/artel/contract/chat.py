@@ -216,6 +216,21 @@ class TurnState(ResponseBody):
     continues: str | None = Field(default=None, description="Cut-off message that it goes on from.")
 
 
+class Failure(ResponseBody):
+    """The last turn of a session, if it failed or ran out of time."""
+
+    turn_id: str
+    session_id: str
+    session_title: str = Field(examples=["A new landing page"])
+    project_id: int
+    project_name: str | None = Field(examples=["Website"])
+    agent: str | None = Field(description="Name of the agent; null for the orchestrator.", examples=["agent_coder"])
+    status: str = Field(examples=["failed"], description="failed or timeout.")
+    error_code: str | None = Field(examples=["model_unavailable"])
+    error: str | None = Field(description="What happened; cut if it is long.")
+    failed_at: datetime
+
+
 class Found(ResponseBody):
     """A search result: a message or a session."""
 

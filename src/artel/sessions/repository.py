@@ -112,6 +112,12 @@ class SessionRepository(TenantRepository):
         found = self._find(*_in(project_id, archived), order_by=_NEWEST, limit=limit, offset=offset)
         return [_session(row) for row in found]
 
+    def failed(self, since: datetime, limit: int, offset: int) -> tuple[list[StoredSession], int]:
+        """Return a page of the sessions used since a time whose last turn failed, newest first, and their number."""
+        wanted = sessions.c.failed.is_(True), sessions.c.archived.is_(False), sessions.c.updated_at > since
+        found = self._find(*wanted, order_by=_NEWEST, limit=limit, offset=offset)
+        return [_session(row) for row in found], self._count(*wanted)
+
     def get(self, session_id: str) -> StoredSession:
         """Return the session or raise SessionNotFound."""
         row = self._run(self._by_id, session=session_id).one_or_none()

@@ -1,10 +1,10 @@
 """Rows of turns."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func, or_
+from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func, or_, tuple_
 
 from artel.contract.chat import ContextItem, Usage
 from artel.contract.parked_run import ParkedRun
@@ -121,6 +121,17 @@ class TurnRepository(TenantRepository):
             wanted.append(_unfinished())  # they have an index of their own
         rows = self._find(*wanted, order_by=[turns.c.number], limit=limit, offset=offset)
         return [turn_of(row) for row in rows], self._count(*wanted)
+
+    def last_failed(self, project_ids: Collection[int], session_ids: Collection[str]) -> dict[str, Turn]:
+        """Return the last turn of each session that failed or ran out of time, keyed by session."""
+        wanted = (
+            turns.c.project_id.in_(project_ids),
+            turns.c.session_id.in_(session_ids),
+            turns.c.status.in_((TurnStatus.FAILED, TurnStatus.TIMEOUT)),
+        )
+        last = self._select(turns.c.session_id, func.max(turns.c.number)).where(*wanted).group_by(turns.c.session_id)
+        rows = self._find(*wanted, tuple_(turns.c.session_id, turns.c.number).in_(last)) if session_ids else []
+        return {row.session_id: turn_of(row) for row in rows}
 
     def has_unfinished_after(self, session_id: str, message_id: str) -> bool:
         """Return whether an unfinished turn goes on with a cut-off message."""

@@ -445,6 +445,23 @@ export interface DiscoveredServers {
   tried: string[];
 }
 
+/** The last turn of a session, if it failed or ran out of time. */
+export interface Failure {
+  turn_id: string;
+  session_id: string;
+  session_title: string;
+  project_id: number;
+  project_name: string | null;
+  /** Name of the agent; null for the orchestrator. */
+  agent: string | null;
+  /** failed or timeout. */
+  status: string;
+  error_code: string | null;
+  /** What happened; cut if it is long. */
+  error: string | null;
+  failed_at: string;
+}
+
 /** Your feedback on an answer. */
 export interface Feedback {
   rating: "good" | "bad";
@@ -973,6 +990,14 @@ export interface PageAuditedCall {
 
 export interface PageChatMessage {
   items: ChatMessage[];
+  /** Total number of items on all pages. */
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+export interface PageFailure {
+  items: Failure[];
   /** Total number of items on all pages. */
   total: number;
   limit: number;
@@ -1982,6 +2007,13 @@ export interface Operations {
     headers: undefined;
     body: undefined;
     response: TurnState;
+  };
+  "GET /my/failures": {
+    path: undefined;
+    query: { days?: number; limit?: number; offset?: number };
+    headers: undefined;
+    body: undefined;
+    response: PageFailure;
   };
   "GET /my/search": {
     path: undefined;

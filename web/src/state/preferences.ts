@@ -120,11 +120,15 @@ export function storeOutbox(sessionId: string, messages: readonly unknown[]): vo
   }
 }
 
+/** What the user has seen of what failed: see `missed.ts`. */
+export const SEEN_FAILURES = "artel.seen-failures";
+
 /** Take over what is stored for an account: what somebody else wrote in this browser is forgotten. */
 export function claimDrafts(userId: number): void {
   try {
     if (localStorage.getItem(OWNER) === String(userId)) return;
     for (const key of Object.keys(localStorage)) if (key.startsWith(DRAFT) || key.startsWith(OUTBOX)) localStorage.removeItem(key);
+    localStorage.removeItem(SEEN_FAILURES);
     forgetDraftFiles();
     localStorage.setItem(OWNER, String(userId));
   } catch {

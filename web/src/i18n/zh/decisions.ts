@@ -42,7 +42,7 @@ export const decisions: Translated<typeof english> = {
   emptyContent: "文件将变为空。",
   undoable: "一周内可以撤销。",
   firstLines: "文件的前几行",
-  moreLines: "还有 {count} 行",
+  moreLines: { other: "还有 {count} 行" },
   notifyAsk: "有事等你决定时，即使你在看别处也通知你吗？",
   notifyYes: "打开通知",
   notifyNo: "不用",

@@ -1,10 +1,13 @@
 import { useEffect, useMemo, useState } from "react";
 import type { PageProps } from "@/App";
+import { markSeen } from "@/state/missed";
 import { openConversation } from "@/state/openConversation";
 import type { Conversation } from "@/state/session/conversation";
 import { closeFind, findOpenIn } from "@/state/session/finding";
 import { showConversation } from "@/state/session/opening";
 import { resumeOutboxes } from "@/state/session/outbox";
+import { lastFailure } from "@/state/session/rows";
+import { memoize } from "@/state/store";
 import { Button, EmptyState, LoadFailed, Skeleton } from "@/ui/components";
 import { useCell, useHotkey, useProject, useProjectState, useSelected, useT } from "@/ui/hooks";
 import { ConversationPanel } from "@/ui/decisions/ConversationPanel";
@@ -66,6 +69,7 @@ function OpenedConversation({ conversation }: { conversation: Conversation }) {
     },
     [conversation],
   );
+  useSeenFailures(conversation);
   const context = useMemo(() => ({ conversation, editing, setEditing }), [conversation, editing]);
   if (isForeign || (phase === "failed" && problem !== null && [404, 422].includes(problem.status))) {
     return (
@@ -94,4 +98,21 @@ function OpenedConversation({ conversation }: { conversation: Conversation }) {
       </PageFrame>
     </ChatContext>
   );
+}
+
+/** What failed in a conversation that somebody looks at was not missed. */
+function useSeenFailures({ store }: Conversation): void {
+  const select = useMemo(() => {
+    const find = memoize(lastFailure);
+    return ({ items }: ReturnType<typeof store.get>) => find(items);
+  }, [store]);
+  const turnId = useSelected(store, select);
+  useEffect(() => {
+    const look = () => {
+      if (turnId !== null && !document.hidden) markSeen([turnId]);
+    };
+    look();
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
+  }, [turnId]);
 }

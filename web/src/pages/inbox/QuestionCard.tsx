@@ -1,11 +1,14 @@
+import { CircleAlert } from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
-import type { ApprovalState } from "@/api/types";
+import type { ApprovalState, Failure } from "@/api/types";
+import { tOr } from "@/i18n";
 import { problemText } from "@/i18n/problemText";
 import { askAgain, isShort, subjectOf, viewOf } from "@/state/decisions";
 import { refreshInbox } from "@/state/inbox";
 import { openPanel } from "@/state/panel";
 import { visible } from "@/state/visible";
+import { agentLabel } from "@/ui/agents";
 import { Button, LoadFailed, Moment, Prose, Skeleton, classes } from "@/ui/components";
 import { Answers, Deadline, DecisionExtras, RefuseButton, TerminalHint, useDecision } from "@/ui/decisions/Actions";
 import { useAgentName, wantsText } from "@/ui/decisions/DecisionBar";
@@ -46,19 +49,27 @@ export function QuestionCard({ approval, isFirst }: { approval: ApprovalState; i
           {isOpen ? t("inbox.hide") : t("inbox.show")}
         </Button>
       </div>
-      <Where approval={approval} />
+      <Where place={approval} at={approval.created_at} onOpen={() => openPanel(view)} />
       {isPlan ? isOpen && <PlanDecision approval={approval} workflowId={view.id} /> : <ToolDecision approval={approval} isOpen={isOpen} />}
     </article>
   );
 }
 
-function Where({ approval }: { approval: ApprovalState }) {
+interface Place {
+  project_id: number;
+  project_name?: string | null;
+  session_id: string;
+  session_title?: string | null;
+}
+
+/** Where and when something happened, with the way to its conversation. */
+function Where({ place, at, onOpen }: { place: Place; at: string; onOpen?: () => void }) {
   const t = useT();
   return (
     <p className={styles.where}>
-      <span className="data">{t("inbox.where", { project: visible(approval.project_name ?? ""), conversation: visible(approval.session_title ?? "") })}</span>
-      <Moment at={approval.created_at} />
-      <Link to={paths.chat(approval.project_id, approval.session_id)} onClick={() => openPanel(viewOf(approval))}>
+      <span className="data">{t("inbox.where", { project: visible(place.project_name ?? ""), conversation: visible(place.session_title ?? "") })}</span>
+      <Moment at={at} />
+      <Link to={paths.chat(place.project_id, place.session_id)} {...(onOpen ? { onClick: onOpen } : {})}>
         {t("inbox.open")}
       </Link>
     </p>
@@ -100,6 +111,25 @@ function PlanDecision({ approval, workflowId }: { approval: ApprovalState; workf
   );
 }
 
+/** A conversation whose last turn failed. */
+export function FailedCard({ failure }: { failure: Failure }) {
+  const t = useT();
+  const { agent, error, error_code: code, failed_at: at } = failure;
+  const title = agent === null ? t("inbox.failedTeam") : t("inbox.failed", { agent: visible(agentLabel(agent)) });
+  return (
+    <article className={classes(styles.card, styles.quiet)} aria-label={`${title} ${visible(failure.session_title)}`}>
+      <div className={styles.head}>
+        <CircleAlert className={styles.failed} aria-hidden="true" size={16} />
+        <p className={classes(styles.what, "data")}>{title}</p>
+      </div>
+      <p className="data">
+        <Visible text={tOr(`chat.notice_${code ?? ""}`, error ?? "")} keep={"\n"} />
+      </p>
+      <Where place={failure} at={at} />
+    </article>
+  );
+}
+
 /** A question that nobody answered in time. */
 export function MissedCard({ approval, onAsked }: { approval: ApprovalState; onAsked: () => void }) {
   const t = useT();
@@ -125,7 +155,8 @@ export function MissedCard({ approval, onAsked }: { approval: ApprovalState; onA
           {t("decisions.askAgain")}
         </Button>
       </div>
-      <Where approval={approval} />
+      <p className="muted small">{t("inbox.expired")}</p>
+      <Where place={approval} at={approval.expires_at} onOpen={() => openPanel(viewOf(approval))} />
       <p role="alert">{problem && <Prose text={problemText(problem)} />}</p>
     </article>
   );

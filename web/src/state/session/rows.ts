@@ -43,6 +43,13 @@ function isTaskResult(state: SessionState, { taskId, turnId }: Draft): boolean {
   return (planOfTurn(state, turnId)?.tasks.length ?? 1) > 1;
 }
 
+/** Return the turn of the newest notice, which tells why an answer is missing; null if there is none. */
+export function lastFailure(items: SessionState["items"]): string | null {
+  let last: Entry | null = null;
+  for (const entry of Object.values(items)) if (entry.kind === "notice" && (last === null || momentOf(entry.at) > momentOf(last.at))) last = entry;
+  return last?.turn_id ?? null;
+}
+
 function arrange(
   items: SessionState["items"],
   calls: SessionState["calls"],
