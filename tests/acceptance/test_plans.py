@@ -244,6 +244,37 @@ def test_failed_task_aborts_its_dependents_and_retry_runs_only_those(user: PlanU
     assert workflow["cost"] <= workflow["agreed_cost"]
 
 
+@pytest.mark.req("CHT-08.2")
+def test_retry_skips_a_failed_task_and_gives_another_to_an_other_agent(user: PlanUser, other: Person) -> None:
+    user.team.needs = {"a": "", "b": "a", "c": "", "d": "b c"}
+    user.team.does = {"b": Fail(400), "c": Fail(400)}
+    workflow = user.approved()
+    assert user.statuses(workflow) == {"a": "completed", "b": "failed", "c": "failed", "d": "aborted"}
+    url, before = f"/my/workflows/{workflow['id']}/retry", len(user.team.called)
+
+    done = user.person.http.post(url, json={"tasks": [{"id": "a", "drop": True}]})
+    assert "These tasks are done" in assert_problem(done, 422, "plan_not_possible")["detail"]
+    stranger = user.person.http.post(url, json={"tasks": [{"id": "c", "agent": "agent_nobody"}]})
+    assert_problem(stranger, 422, "plan_not_possible")
+    assert_problem(other.http.post(url, json={"tasks": [{"id": "b", "drop": True}]}), 404, "workflow_not_found")
+    assert user.person.get(f"/my/workflows/{workflow['id']}")["status"] == "partial"
+
+    user.team.does = {}
+    changes = [{"id": "b", "drop": True}, {"id": "c", "agent": "agent_writer"}]
+    again = user.person.http.post(url, json={"tasks": changes})
+    assert again.status_code == 202, again.text
+    ended = user.ended(workflow["id"])
+
+    assert user.statuses(ended) == {"a": "completed", "c": "completed", "d": "completed"}
+    assert sorted(user.team.called[before:]) == ["c", "d"]
+    tasks = {task["id"]: task for task in ended["tasks"]}
+    assert (tasks["c"]["agent"], tasks["d"]["depends_on"]) == ("agent_writer", ["c", "a"])
+    assert (ended["status"], ended["agreed_cost"]) == ("completed", workflow["agreed_cost"])
+    assert "Not done" not in ended["answer"]
+    over = user.person.http.post(url, json={"tasks": [{"id": "d", "drop": True}]})
+    assert_problem(over, 409, "workflow_not_over")
+
+
 @pytest.mark.parametrize("shape", ["wide", "deep"])
 def test_plans_of_other_shapes_complete(user: PlanUser, shape: str) -> None:
     user.team.needs = SHAPES[shape]

@@ -250,6 +250,29 @@ def test_running_plan_is_followed_through_reload_failure_stop_and_going_on(view:
     assert view.line.inner_text() == shown
 
 
+@pytest.mark.req("CHT-08.2")
+@pytest.mark.usefixtures("violations")
+def test_failed_task_is_given_to_another_agent_and_another_is_skipped(view: PlanView) -> None:
+    view.team.needs, view.team.does = {"a": "", "b": "", "c": "a b"}, {"a": Fail(400), "b": Fail(400)}
+    view.ask()
+    view.approve()
+    expect(view.line).to_contain_text("3 tasks · 0 done · stopped")
+    view.team.does = {"b": Fail(400)}
+    view.task("a", "Failed").click()
+    view.button("Give to another agent").click()
+    view.page.get_by_role("menuitem", name="Writer").click()
+    expect(view.line).to_contain_text("3 tasks · 1 done · partly done")
+    expect(view.task("a", "Done")).to_contain_text("Writer")
+    view.task("a").click()
+    expect(view.button("Skip")).to_have_count(0)  # it is done
+    view.button("All tasks").click()
+    view.task("b", "Failed").click()
+    view.button("Skip").click()
+    expect(view.line).to_contain_text("2 tasks · done")
+    expect(view.task("b")).to_have_count(0)
+    expect(view.log).to_contain_text("All of it, in one.")
+
+
 @pytest.mark.usefixtures("violations")
 def test_plan_asks_again_after_its_time_for_more_money_and_for_tools(view: PlanView) -> None:
     view.settings(approval_seconds=1)

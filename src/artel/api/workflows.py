@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Query, status
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Services
 from artel.api.problems import documented
+from artel.contract.approvals import WorkflowRetry
 from artel.contract.chat import WorkflowState
 from artel.contract.http import Page
 from artel.plans.plan import WorkflowStatus
@@ -43,7 +44,12 @@ async def cancel_workflow(workflow_id: WorkflowId, user: CurrentUser, services: 
     return await services.workflows.cancel(user, workflow_id)
 
 
-@router.post("/{workflow_id}/retry", status_code=status.HTTP_202_ACCEPTED, responses=documented(409, 429))
-async def retry_workflow(workflow_id: WorkflowId, user: CurrentUser, services: Services) -> WorkflowState:
-    """Retry the tasks that did not succeed; the others keep their results."""
-    return await services.workflows.retry(user, workflow_id)
+@router.post("/{workflow_id}/retry", status_code=status.HTTP_202_ACCEPTED, responses=documented(400, 409, 413, 429))
+async def retry_workflow(
+    workflow_id: WorkflowId, user: CurrentUser, services: Services, body: WorkflowRetry | None = None
+) -> WorkflowState:
+    """Retry the tasks that did not succeed, as they were or with changes; the others keep their results.
+
+    The agreed cost stays: before the plan costs more, you are asked.
+    """
+    return await services.workflows.retry(user, workflow_id, body.tasks if body else ())

@@ -65,6 +65,17 @@ class PlanChanges(_Request):
     changes: ApprovalChanges = Field(default_factory=ApprovalChanges)
 
 
+class WorkflowRetry(_Request):
+    """Changes of the tasks that did not succeed, before they are tried again."""
+
+    tasks: list[TaskChange] = Field(
+        default_factory=list,
+        max_length=40,
+        description="Tasks to leave out, to give to another agent or to describe in other words, and new ones.",
+        examples=[[{"id": "2", "agent": "agent_writer"}, {"id": "3", "drop": True}]],
+    )
+
+
 class PlanPrice(ResponseBody):
     """A changed plan and its price in dollars; nothing is stored."""
 

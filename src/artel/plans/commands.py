@@ -78,14 +78,23 @@ def _chosen_limit(workflow: Workflow, limit_usd: float | None) -> int | None:
 def _change_plan(
     tx: Tx, workflow: Workflow, shown: Sequence[WorkflowTask], changes: Sequence[TaskChange]
 ) -> list[WorkflowTask]:
-    """Store the plan with the user's changes and return its tasks."""
+    """Store the plan with the user's changes and return its tasks; raise PlanNotPossible if one of them is done."""
     tasks = {task.id: task for task in shown}
+    done = {task.id: task for task in shown if task.status is TaskStatus.COMPLETED}
+    if fixed := [change.id for change in changes if change.id in done]:
+        raise PlanNotPossible(f"These tasks are done, so they can't be changed or left out: {', '.join(fixed)}.")
     agents = {agent.name: agent.id for agent in get_project(tx.connection, tx.principal, workflow.project_id).team}
-    graph = changed_graph(TaskGraph.of(shown), changes, list(agents))
+    past = {task.agent: task.agent_id for task in done.values()}  # their agents may be deleted
+    graph = changed_graph(TaskGraph.of(shown), changes, list(past | agents))
     changed = []
     for number, task in enumerate(graph.tasks.values(), 1):
-        values: dict[str, Any] = {"number": number, "agent_id": agents[task.agent], **task.to_json()}
+        agent_id = done[task.id].agent_id if task.id in done else agents.get(task.agent)
+        if task.id not in done and agent_id is None:
+            raise PlanNotPossible(f"{task.agent} is no agent of this project any more. Give task {task.id} to another.")
+        values: dict[str, Any] = {"number": number, "agent_id": agent_id, **task.to_json()}
         if task.id in tasks:
+            if task.agent != tasks[task.id].agent:
+                values["estimate"] = None  # it was another model's
             changed.append(replace(tasks[task.id], **values))
         else:
             changed.append(WorkflowTask(workflow_id=workflow.id, project_id=workflow.project_id, **values))
@@ -287,8 +296,11 @@ def price_changed(
 
 
 @kill_points.transaction("plan.retry")
-def retry(tx: Tx, workflow_id: str, turn_id: str) -> None:
-    """Queue a finished workflow again: completed tasks keep their results, and its budget stays the same."""
+def retry(tx: Tx, workflow_id: str, turn_id: str, changes: Sequence[TaskChange] = ()) -> None:
+    """Queue a finished workflow again: completed tasks keep their results, and its budget stays the same.
+
+    The other tasks can be changed or left out. Raise PlanNotPossible if the plan can't be run so, or did not begin.
+    """
     rows = WorkflowRepository(tx)
     log = SessionLog(tx, rows.get(workflow_id).session_id, 1)
     workflow = rows.get(workflow_id)  # as it is now, under the lock of the session's row
@@ -307,6 +319,10 @@ def retry(tx: Tx, workflow_id: str, turn_id: str) -> None:
         if wants_another or last.status is ApprovalStatus.APPROVED:  # the server stopped before it was applied
             ApprovalRepository(tx).move(last.id, [last.status], last.status, turn_id=turn_id)
             status = WorkflowStatus.AWAITING_APPROVAL
+    if changes and status is not WorkflowStatus.RUNNING:
+        raise PlanNotPossible("This plan has not begun, so it is planned again. Retry it without changes.")
+    if changes:
+        tasks = _change_plan(tx, workflow, tasks, changes)
     _reopen(tx, workflow, tasks, turn_id, status)
     again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry", workflow_id=workflow_id)
     log.write(turn_id, again)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, dollars_or_none
+from artel.contract.approvals import TaskChange
 from artel.contract.chat import WorkflowState, WorkflowTaskState
 from artel.contract.http import Page
 from artel.db.engine import Database
@@ -48,9 +49,9 @@ class WorkflowService:
         await self._chat.cancel(user, workflow.session_id, workflow.turn_id)
         return await self.show(user, workflow_id)
 
-    async def retry(self, user: Principal, workflow_id: str) -> WorkflowState:
-        """Retry the tasks that did not succeed; the others keep their results."""
-        await self._database.of(user).run(commands.retry, workflow_id, uuid7())
+    async def retry(self, user: Principal, workflow_id: str, changes: Sequence[TaskChange] = ()) -> WorkflowState:
+        """Retry the tasks that did not succeed, as they were or changed; the others keep their results."""
+        await self._database.of(user).run(commands.retry, workflow_id, uuid7(), changes)
         return await self.show(user, workflow_id)
 
 

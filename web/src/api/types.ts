@@ -1831,6 +1831,12 @@ export interface UserLimits {
   storage_bytes?: number | null;
 }
 
+/** Changes of the tasks that did not succeed, before they are tried again. */
+export interface WorkflowRetry {
+  /** Tasks to leave out, to give to another agent or to describe in other words, and new ones. */
+  tasks?: TaskChange[];
+}
+
 /** A request to the orchestrator: its plan, cost, status and answer. */
 export interface WorkflowState {
   id: string;
@@ -2558,7 +2564,7 @@ export interface Operations {
     path: { workflow_id: string | number };
     query: undefined;
     headers: undefined;
-    body: undefined;
+    body: WorkflowRetry | null;
     response: WorkflowState;
   };
   "GET /my/projects/{project_id}/tools": {

@@ -1,7 +1,7 @@
 // Questions to the user: what they are about, and the user's decision.
 
 import { call } from "@/api/client";
-import type { ApprovalChanges, ApprovalState, PlanPrice, WorkflowState } from "@/api/types";
+import type { ApprovalChanges, ApprovalState, PlanPrice, TaskChange, WorkflowState } from "@/api/types";
 import { parseDiff, sizeOf } from "./diff";
 import { refreshInbox } from "./inbox";
 import { type PanelView } from "./panel";
@@ -173,8 +173,9 @@ export async function askPlanAgain(workflowId: string): Promise<void> {
   else await goOn(workflowId);
 }
 
-export async function goOn(workflowId: string): Promise<void> {
-  await call("POST /my/workflows/{workflow_id}/retry", { path: { workflow_id: workflowId } });
+/** Do again what was not done, with changes of those tasks. */
+export async function goOn(workflowId: string, tasks: readonly TaskChange[] = []): Promise<void> {
+  await call("POST /my/workflows/{workflow_id}/retry", { path: { workflow_id: workflowId }, body: { tasks: [...tasks] } });
 }
 
 export async function stopPlan(workflowId: string): Promise<void> {

@@ -31,7 +31,7 @@ export function PlanContent({ plan, approval, edit, agents, words }: ContentProp
   const { planList } = useCell(preferences);
   const isPhone = useMedia(PHONE);
   const task = plan.tasks.find(({ id }) => id === opened);
-  if (task && edit.tasks === null) return <TaskDetail task={task} words={words[task.id] ?? ""} onBack={() => setOpened(null)} />;
+  if (task && edit.tasks === null) return <TaskDetail plan={plan} task={task} words={words[task.id] ?? ""} agents={agents} onBack={() => setOpened(null)} />;
   // Before a decision everything is read: the list has the whole text of every task.
   const isList = planList || isPhone || approval?.kind === "plan";
   const hasBegun = plan.started_at !== null;

@@ -1,16 +1,29 @@
-import { ArrowLeft } from "lucide-react";
-import type { WorkflowTaskState } from "@/api/types";
+import { ArrowLeft, ChevronDown } from "lucide-react";
+import type { WorkflowState, WorkflowTaskState } from "@/api/types";
+import { problemText } from "@/i18n/problemText";
+import { goOn } from "@/state/decisions";
+import { isPlanOver } from "@/state/session/plans";
 import { visible } from "@/state/visible";
 import { agentLabel } from "@/ui/agents";
-import { Avatar, Button, classes } from "@/ui/components";
+import { Avatar, Button, Menu, Prose, classes } from "@/ui/components";
 import { Visible } from "@/ui/decisions/Visible";
-import { useT } from "@/ui/hooks";
+import { useAction, useT } from "@/ui/hooks";
 import { Markdown } from "@/ui/markdown/Markdown";
 import { TaskFigures, TaskStateMark } from "./TaskState";
 import styles from "./Plan.module.css";
 
-/** One task: its whole text, what it writes while it runs, and its result. */
-export function TaskDetail({ task, words, onBack }: { task: WorkflowTaskState; words: string; onBack: () => void }) {
+interface TaskDetailProps {
+  plan: WorkflowState;
+  task: WorkflowTaskState;
+  /** What it writes while it runs. */
+  words: string;
+  /** Names of the agents that could do it. */
+  agents: readonly string[];
+  onBack: () => void;
+}
+
+/** One task: its whole text, what it writes while it runs, its result, and what can be done if it has none. */
+export function TaskDetail({ plan, task, words, agents, onBack }: TaskDetailProps) {
   const t = useT();
   const text = task.result ?? words;
   return (
@@ -36,6 +49,7 @@ export function TaskDetail({ task, words, onBack }: { task: WorkflowTaskState; w
         <Visible text={task.description} keep={"\n\t"} />
       </p>
       {task.error !== null && task.status !== "completed" && <p className={classes(styles.error, "data")}>{visible(task.error, "\n")}</p>}
+      {canBeChanged(plan, task) && <TaskActions plan={plan} task={task} agents={agents} onDone={onBack} />}
       <section aria-label={task.result === null ? t("plans.output") : t("plans.result")} className="stack">
         <h3>{task.result === null ? t("plans.output") : t("plans.result")}</h3>
         {text ? (
@@ -46,6 +60,45 @@ export function TaskDetail({ task, words, onBack }: { task: WorkflowTaskState; w
           <p className="muted">{t("plans.noResult")}</p>
         )}
       </section>
+    </div>
+  );
+}
+
+/** Return whether a task can be left out or given away: its plan began and is over, and the task is not done. */
+export function canBeChanged(plan: Pick<WorkflowState, "status" | "started_at">, task: Pick<WorkflowTaskState, "status">): boolean {
+  return isPlanOver(plan) && plan.status !== "completed" && plan.started_at !== null && task.status !== "completed";
+}
+
+/** What helps a task that was not done: somebody else does it, or nobody. The plan goes on at once. */
+function TaskActions({ plan, task, agents, onDone }: Pick<TaskDetailProps, "plan" | "task" | "agents"> & { onDone: () => void }) {
+  const t = useT();
+  const { run, isBusy, problem } = useAction(async (change: { agent?: string; drop?: boolean }) => {
+    await goOn(plan.id, [{ id: task.id, ...change }]);
+    onDone();
+  });
+  const others = agents.filter((name) => name !== task.agent);
+  const isLast = plan.tasks.length === 1;
+  return (
+    <div className={styles.footer}>
+      <div className={styles.buttons}>
+        {others.length > 0 && (
+          <Menu
+            label={t("plans.giveAway")}
+            entries={others.map((agent) => ({ label: visible(agentLabel(agent)), icon: <Avatar agent={agent} />, run: () => void run({ agent }) }))}
+            trigger={
+              <Button isBusy={isBusy}>
+                {t("plans.giveAway")}
+                <ChevronDown aria-hidden="true" size={16} />
+              </Button>
+            }
+          />
+        )}
+        {!isLast && <Button isDisabled={isBusy} onClick={() => void run({ drop: true })}>{t("plans.skip")}</Button>}
+      </div>
+      <p className="muted small">{t("plans.skipHint")}</p>
+      <p role="alert" className={styles.error}>
+        {problem && <Prose text={problemText(problem)} />}
+      </p>
     </div>
   );
 }
