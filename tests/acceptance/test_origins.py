@@ -88,7 +88,7 @@ def test_over_https_the_cookie_is_secure(start_server: StartServer) -> None:
     answer = httpx.post(f"{server.url}/auth/browser", json={"token": person.token}, headers=headers, timeout=30)
 
     cookie = answer.headers["set-cookie"]
-    assert cookie.startswith("__Host-artel=")
+    assert cookie.startswith(f"__Host-artel-{server.url.rpartition(':')[2]}=")
     assert "Secure" in cookie
     value = cookie.partition(";")[0]
     me = httpx.get(f"{server.url}/auth/me", headers=headers | {"Cookie": value}, timeout=30)

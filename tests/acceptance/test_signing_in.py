@@ -343,3 +343,44 @@ def test_keys_of_a_remote_issuer_need_https(tmp_path: Path, url: str) -> None:
     assert refused.returncode == 2
     assert "ARTEL_JWKS_URL" in refused.stderr
     assert "https://" in refused.stderr
+
+
+@pytest.mark.req("SEC-04.1", "SEC-04.6")
+def test_servers_of_one_host_do_not_share_a_login(start_server: StartServer, server: Server, person: Person) -> None:
+    """With another port, another base path, or both over HTTPS."""
+    below = start_server(ARTEL_BASE_PATH="/tools/artel", ARTEL_TRUSTED_PROXIES='["127.0.0.1"]')
+    user = Person.register(below.url)
+    port = below.url.rpartition(":")[2]
+    https = {"Host": "localhost", "X-Forwarded-Proto": "https"}
+    for headers, name in (({}, f"artel-{port}!tools!artel"), (https, "__Host-artel!tools!artel")):
+        answer = httpx.post(f"{below.url}/auth/browser", json={"token": user.token}, headers=headers, timeout=30)
+        assert answer.headers["set-cookie"].partition("=")[0] == name
+
+    with httpx.Client(timeout=30) as browser:
+        for place, token in ((server, person.token), (below, user.token)):
+            signed = browser.post(f"{place.url}/auth/browser", json={"token": token}, headers={"Origin": place.url})
+            assert signed.status_code == 200, signed.text
+        for place, account in ((server, person), (below, user)):
+            assert browser.get(f"{place.url}/auth/me").json()["user_id"] == account.user_id
+        assert browser.post(f"{below.url}/auth/logout", headers={"Origin": below.url}).status_code == 204
+        assert browser.get(f"{below.url}/auth/me").status_code == 401
+        assert browser.get(f"{server.url}/auth/me").status_code == 200
+
+
+@pytest.mark.req("SEC-04.1", "SEC-04.6")
+def test_cookie_of_an_older_version_is_accepted_until_its_login_ends(start_server: StartServer) -> None:
+    below = start_server(ARTEL_BASE_PATH="/artel")
+    user, own = Person.register(below.url), {"Origin": below.url}
+    signed = httpx.post(f"{below.url}/auth/browser", json={"token": user.token}, headers=own, timeout=30)
+    value = signed.headers["set-cookie"]
+    port, token = below.url.rpartition(":")[2], value.partition("=")[2].partition(";")[0]
+    older = {"Cookie": f"artel-{port}={token}"}
+
+    assert httpx.get(f"{below.url}/auth/me", headers=older, timeout=30).json()["user_id"] == user.user_id
+    again = httpx.post(f"{below.url}/auth/browser", json={"token": user.token}, headers=older | own, timeout=30)
+    set_now = [cookie.split("; ") for cookie in again.headers.get_list("set-cookie")]
+    assert [cookie[0].partition("=")[0] for cookie in set_now] == [f"artel-{port}!artel", f"artel-{port}"]
+    assert ("Max-Age=0" in set_now[0], "Max-Age=0" in set_now[1]) == (False, True)
+    foreign = {"Cookie": f"artel-{port}=of-another-server"}
+    kept = httpx.post(f"{below.url}/auth/browser", json={"token": user.token}, headers=foreign | own, timeout=30)
+    assert len(kept.headers.get_list("set-cookie")) == 1

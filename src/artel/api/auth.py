@@ -11,7 +11,7 @@ from artel.api.dependencies import CurrentLogin, CurrentUser, Limit, LoginId, Of
 from artel.api.problems import documented
 from artel.auth import accounts
 from artel.auth.logins import CODE_LIFETIME, Device, LoginKind, list_logins, make_code, revoke_login
-from artel.auth.middleware import cookie_name, cookie_token
+from artel.auth.middleware import cookie_name, login_cookie
 from artel.auth.throttle import network_key
 from artel.container import Container
 from artel.contract.http import (
@@ -64,11 +64,16 @@ async def show_browser(request: Request, services: Services) -> BrowserState:
 async def sign_in_browser(body: BrowserSignIn, request: Request, response: Response, services: Services) -> Account:
     """Sign a browser in; the response sets a cookie. 409 if another account is signed in and `replace` is not set."""
     device = _device(request, LoginKind.BROWSER)
-    replaced = None if body.replace else await _cookie_account(request, services)
-    signed_in = await services.login.sign_in_browser(body, _address(request), device, replaced)
-    _set_cookie(
-        response, request, services.login.token_of(signed_in), int(signed_in.expires_at.timestamp() - time.time())
+    before, own, sent = (
+        await _cookie_account(request, services),
+        cookie_name(request.scope),
+        login_cookie(request.scope),
     )
+    signed_in = await services.login.sign_in_browser(body, _address(request), device, None if body.replace else before)
+    seconds = int(signed_in.expires_at.timestamp() - time.time())
+    _set_cookie(response, request, own, services.login.token_of(signed_in), seconds)
+    if before is not None and sent is not None and sent[0] != own:
+        _set_cookie(response, request, sent[0], "", 0)  # of an older version of this server
     return _account(signed_in.account, services)
 
 
@@ -83,8 +88,8 @@ async def create_code(signed_in: CurrentLogin, services: Services) -> SignInCode
 async def log_out(signed_in: CurrentLogin, request: Request, response: Response, services: Services) -> None:
     """End the login of this request: its token, its cookie, and streams opened with them."""
     await services.login.log_out(signed_in)
-    if "authorization" not in request.headers:
-        _set_cookie(response, request, "", 0)
+    if "authorization" not in request.headers and (sent := login_cookie(request.scope)):
+        _set_cookie(response, request, sent[0], "", 0)
 
 
 @router.post(
@@ -124,15 +129,15 @@ async def me(signed_in: CurrentLogin, services: Services) -> Account:
 
 
 async def _cookie_account(request: Request, services: Container) -> accounts.Account | None:
-    found = cookie_token(request.scope)
+    found = login_cookie(request.scope)
     with suppress(TokenInvalid):
-        return (await services.login.authenticate(found)).account if found is not None else None
+        return (await services.login.authenticate(found[1])).account if found is not None else None
     return None
 
 
-def _set_cookie(response: Response, request: Request, value: str, seconds: int) -> None:
+def _set_cookie(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
     response.set_cookie(
-        cookie_name(request.scope),
+        name,
         value,
         max_age=max(seconds, 0),
         path="/",

@@ -107,7 +107,10 @@ class RequestMiddleware:
 
 
 class PathMiddleware:
-    """Removes the path prefix of a proxy, and makes `/my/projects/` the same as `/my/projects`, without a redirect."""
+    """Removes the path prefix of a proxy, and makes `/my/projects/` the same as `/my/projects`, without a redirect.
+
+    The prefix is `base_path` in the request's state.
+    """
 
     def __init__(self, app: ASGIApp, base_path: str = "") -> None:
         self._app = app
@@ -115,6 +118,7 @@ class PathMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         base, path = self._base_path, scope["path"]
+        scope.setdefault("state", {})["base_path"] = base
         if base and (path == base or path.startswith(f"{base}/")):
             _set_path(scope, path.removeprefix(base) or "/", lambda raw: raw.removeprefix(base.encode()) or b"/")
         if len(scope["path"]) > 1 and scope["path"].endswith("/"):

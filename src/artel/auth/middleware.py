@@ -12,7 +12,7 @@ from artel.auth.login import SignedIn
 from artel.errors import ArtelError, Kind, NotAuthenticated, OriginRefused
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-DEFAULT_PORT = "80"
+DEFAULT_PORT, HTTPS_PORT = "80", "443"
 LOGIN_CHECK_SECONDS = 10.0  # maximum time that a stream continues after its login has ended
 
 Scope = MutableMapping[str, Any]
@@ -81,23 +81,40 @@ class AuthMiddleware:
 
 
 def cookie_name(scope: Scope) -> str:
-    """Return the name of the login cookie; it contains the port, because cookies are shared by all ports of a host."""
+    """Return the name of the login cookie, with port and base path: a host's servers share its cookies."""
+    path = scope.get("state", {}).get("base_path", "").replace("/", "!")
+    port = _port(scope)
     if scope["scheme"] == "https":
-        return "__Host-artel"
+        return f"__Host-artel{'' if port in (None, HTTPS_PORT) else f'-{port}'}{path}"
+    return f"artel-{port or DEFAULT_PORT}{path}"
+
+
+def _older_name(scope: Scope) -> str:
+    """Return the name that the login cookie had in older versions."""
+    return "__Host-artel" if scope["scheme"] == "https" else f"artel-{_port(scope) or DEFAULT_PORT}"
+
+
+def _port(scope: Scope) -> str | None:
+    """Return the port that the browser knows, if its address has one."""
     host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
     port = host.rpartition(":")[2]
-    return f"artel-{port if port.isascii() and port.isdecimal() else DEFAULT_PORT}"
+    return port if port.isascii() and port.isdecimal() else None
 
 
-def cookie_token(scope: Scope) -> str | None:
-    """Return the token in the login cookie; None if there are two, because one may be planted."""
-    expected = cookie_name(scope)
-    found = []
-    for name, value in scope["headers"]:
-        if name == b"cookie":
+def login_cookie(scope: Scope) -> tuple[str, str] | None:
+    """Return name and token of the login cookie, with its older name if that is the only one.
+
+    None if there are two of one name, because one may be planted.
+    """
+    found: list[tuple[str, str]] = []
+    for header, value in scope["headers"]:
+        if header == b"cookie":
             pairs = (pair.strip().partition("=") for pair in value.decode("latin-1").split(";"))
-            found += [content for key, _, content in pairs if key == expected]
-    return found[0] if len(found) == 1 and found[0] else None
+            found += [(name, content) for name, _, content in pairs]
+    for expected in (cookie_name(scope), _older_name(scope)):
+        if values := [content for name, content in found if name == expected]:
+            return (expected, values[0]) if len(values) == 1 and values[0] else None
+    return None
 
 
 def _token(scope: Scope) -> str:
@@ -106,9 +123,9 @@ def _token(scope: Scope) -> str:
         if len(values) > 1 or scheme.lower() != "bearer" or not bearer.strip():
             raise NotAuthenticated("Send one token in the header: Authorization: Bearer …")
         return str(bearer.strip())
-    token = cookie_token(scope) if scope["type"] == "http" else None  # WebSockets need a token
-    if token is None:
+    cookie = login_cookie(scope) if scope["type"] == "http" else None  # WebSockets need a token
+    if cookie is None:
         raise NotAuthenticated("Send a token in the header: Authorization: Bearer …")
     if scope["method"] not in SAFE_METHODS and not scope["state"]["same_origin"]:
         raise OriginRefused("Cookies are accepted for changes only from this server's own pages. Send a token instead.")
-    return token
+    return cookie[1]

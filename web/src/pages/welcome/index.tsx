@@ -4,7 +4,7 @@ import { MOST_PROJECTS, firstItems } from "@/api/paging";
 import { accountState } from "@/state/account";
 import { preferences, setPreference } from "@/state/preferences";
 import { Button, LoadFailed, Skeleton } from "@/ui/components";
-import { useCell, useResource, useT } from "@/ui/hooks";
+import { PHONE, useCell, useMedia, useResource, useT } from "@/ui/hooks";
 import { navigate } from "@/ui/router";
 import { paths } from "@/ui/routes";
 import { PageFrame } from "@/ui/shell";
@@ -20,6 +20,7 @@ export default function WelcomePage() {
   const t = useT();
   const account = useCell(accountState);
   const isAdmin = account.phase === "signed_in" && account.account.is_admin;
+  const isPhone = useMedia(PHONE); // beside the title there is no room
   const [place, setPlace] = useState(0);
   const name = t("shell.defaultProject");
   const { data: project, problem, reload } = useResource("firstProject", (signal) => firstProject(name, signal));
@@ -33,15 +34,13 @@ export default function WelcomePage() {
   }, [place]);
   const next = () => setPlace(place + 1);
   const labels = { model: t("welcome.model"), folder: t("welcome.folder"), task: t("welcome.task") };
+  const skip = (
+    <Button kind="quiet" onClick={leave}>
+      {t("welcome.lookAround")}
+    </Button>
+  );
   return (
-    <PageFrame
-      title={t("welcome.title")}
-      actions={
-        <Button kind="quiet" onClick={leave}>
-          {t("welcome.lookAround")}
-        </Button>
-      }
-    >
+    <PageFrame title={t("welcome.title")} actions={!isPhone && skip}>
       <div className={styles.wizard}>
         <ol role="list" className={styles.steps} aria-label={t("welcome.steps")}>
           {STEPS.map((each, number) => (
@@ -60,6 +59,7 @@ export default function WelcomePage() {
           {project !== null && place === 1 && <FolderStep projectId={project} onDone={next} />}
           {project !== null && place === 2 && <TaskStep projectId={project} onLeave={leave} />}
         </div>
+        {isPhone && <div>{skip}</div>}
       </div>
     </PageFrame>
   );
