@@ -238,7 +238,7 @@ class TurnCancelledByUser(ArtelError, kind=Kind.CONFLICT, code="cancelled"):
 
 
 class IdempotencyKeyReused(ArtelError, kind=Kind.INVALID, code="idempotency_key_reused"):
-    """The idempotency key was used for another message."""
+    """The idempotency key was used for another request."""
 
 
 class StorageFull(ArtelError, kind=Kind.CONFLICT, code="storage_full"):

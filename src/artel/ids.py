@@ -1,5 +1,6 @@
 """Identifiers that sort by creation time."""
 
+import hashlib
 import os
 import time
 import uuid
@@ -14,6 +15,12 @@ def uuid7() -> str:
     fraction = (nanoseconds << 12) // 1_000_000
     random = int.from_bytes(os.urandom(8)) >> 2
     return str(uuid.UUID(int=(milliseconds << 80) | (0x7 << 76) | (fraction << 64) | (0x2 << 62) | random))
+
+
+def id_of(*parts: object) -> str:
+    """Return the id that belongs to these values, always the same: a version 8 UUID from their hash."""
+    digest = hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
+    return str(uuid.UUID(int=(int.from_bytes(digest[:16]) & ~(0xF << 76) & ~(0x3 << 62)) | (0x8 << 76) | (0x2 << 62)))
 
 
 def first_id_since(moment: datetime) -> str:

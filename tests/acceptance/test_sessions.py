@@ -121,3 +121,21 @@ def test_a_bad_session_is_refused(person: Person, body: dict[str, object]) -> No
 
     assert person.http.get("/my/chat/sessions").json()["total"] == 0
     assert person.http.get("/my/projects").json()["total"] == 0
+
+
+@pytest.mark.req("CHT-10.4")
+def test_session_is_created_once_for_an_idempotency_key(person: Person, other: Person) -> None:
+    project, second = person.project()["id"], person.project("Shop")["id"]
+    new = {"project_id": project, "idempotency_key": "first words", "plan_mode": "ask"}
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: person.http.post("/my/chat/sessions", json=new), range(4)))
+
+    assert {answer.status_code for answer in answers} == {201}
+    [session] = {answer.json()["session_id"] for answer in answers}
+    assert [each["session_id"] for each in person.get("/my/chat/sessions")["items"]] == [session]
+    reused = person.http.post("/my/chat/sessions", json=new | {"project_id": second})
+    assert_problem(reused, 422, "idempotency_key_reused")
+    theirs = other.http.post("/my/chat/sessions", json={"idempotency_key": "first words"}).json()
+    assert theirs["session_id"] != session
+    assert len({person.session(project), person.session(project), session}) == 3

@@ -1,10 +1,11 @@
 """A conversation in a browser when the server is killed, when it is very long, and when the text is hostile."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 import sqlalchemy
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conversation import Chat, idle
 from tests.browser.test_web_ui import violations
@@ -124,6 +125,34 @@ def test_killed_server_loses_and_doubles_no_word(
         said = [each["content"] for each in chat.person.history(session) if each["role"] == "user"]
         assert said == ["Count", "Written without a connection"]
         page.goto("about:blank")
+
+
+def test_first_message_without_a_connection_is_sent_once_later(chat: Chat, complaints: Complaints) -> None:
+    complaints.expected += ["request failed", "ERR_"]
+    chat.open()
+    page = chat.page
+
+    def lose_answer(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    page.context.set_offline(True)
+    chat.send("Written on the train")
+    expect(chat.questions).to_contain_text("Waits for the connection")
+    expect(chat.box).to_have_value("")
+    chat.send("And in a tunnel")
+    expect(chat.questions).to_have_count(2)
+    chat.box.fill("Not sent yet")
+    page.route("**/my/chat/sessions", lose_answer, times=1)
+    page.context.set_offline(False)
+
+    expect(page).to_have_url(re.compile(r"/c/[0-9a-f-]{36}$"))
+    chat.shows("Written on the train", "You said: Written on", "And in a tunnel", "You said: And in")
+    expect(chat.box).to_have_value("Not sent yet")
+    idle(chat)
+    said = [message["content"] for message in chat.stored() if message["role"] == "user"]
+    assert said == ["Written on the train", "And in a tunnel"]
+    assert chat.person.get("/my/chat/sessions")["total"] == 1  # though the answer to the first request was lost
 
 
 def test_small_talk_asks_nothing_and_markdown_runs_nothing(chat: Chat, models: ModelServer) -> None:

@@ -31,7 +31,7 @@ from artel.contract.chat import (
     TurnState,
 )
 from artel.contract.http import MAX_ID, NewSession, Page, Session, SessionChanges
-from artel.ids import uuid7
+from artel.ids import id_of, uuid7
 from artel.sessions import transactions as sessions
 from artel.sessions.export import Format
 from artel.turns import failures
@@ -270,7 +270,9 @@ async def search(
 @sessions_router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
 async def create_session(body: NewSession, user: CurrentUser, services: Services) -> Session:
     """Create a session in a project, by default in your default project."""
-    return await services.database.of(user).run(sessions.create_session, uuid7(), body, services.project_rules)
+    key = body.idempotency_key
+    session_id = uuid7() if key is None else id_of("session", user.user_id, key)
+    return await services.database.of(user).run(sessions.create_session, session_id, body, services.project_rules)
 
 
 @sessions_router.get("")

@@ -506,6 +506,9 @@ class NewSession(RequestBody):
     project_id: RowId = Field(default_factory=unset, examples=[1])
     title: Title = Field(default_factory=unset, examples=["A new landing page"])
     plan_mode: PlanMode = Field(default="auto", description=_PLAN_MODE)
+    idempotency_key: Annotated[str, Field(min_length=1, max_length=200, pattern=_ANY_TEXT)] | None = Field(
+        default=None, description="The same key returns the session that was created with it before."
+    )
 
 
 class SessionChanges(RequestBody):

@@ -118,12 +118,16 @@ class SessionRepository(TenantRepository):
         found = self._find(*wanted, order_by=_NEWEST, limit=limit, offset=offset)
         return [_session(row) for row in found], self._count(*wanted)
 
+    def find(self, session_id: str) -> StoredSession | None:
+        row = self._run(self._by_id, session=session_id).one_or_none()
+        return None if row is None else _session(row)
+
     def get(self, session_id: str) -> StoredSession:
         """Return the session or raise SessionNotFound."""
-        row = self._run(self._by_id, session=session_id).one_or_none()
-        if row is None:
+        session = self.find(session_id)
+        if session is None:
             raise SessionNotFound("Session not found")
-        return _session(row)
+        return session
 
     def titles(self, ids: Collection[str]) -> dict[str, str]:
         """Return the titles of some sessions, keyed by id."""

@@ -10,7 +10,7 @@ from artel.contract.chat import ChatMessage, Found, SessionWithMessages
 from artel.contract.http import NewSession, Page, Session, SessionChanges
 from artel.db.hints import SessionListChanged
 from artel.db.tx import Tx
-from artel.errors import LimitReached
+from artel.errors import IdempotencyKeyReused, LimitReached
 from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import ProjectRules, ensure_default_project
 from artel.sessions.answers import shown_messages
@@ -25,13 +25,20 @@ EXCERPT_CHARACTERS = 200
 
 
 def create_session(tx: Tx, session_id: str, new: NewSession, rules: ProjectRules) -> Session:
-    """Create a session; the caller makes the id, so that a retried transaction creates the same session."""
+    """Create a session; the caller makes the id, so that a retried transaction creates the same session.
+
+    Return the session that is there if the same request created it before.
+    """
     projects, sessions = ProjectRepository(tx), SessionRepository(tx)
     if "project_id" in new.model_fields_set:
         project = projects.get(new.project_id)
     else:
         project = ensure_default_project(tx, rules)
     projects.lock(project.id)
+    if new.idempotency_key is not None and (before := sessions.find(session_id)) is not None:
+        if before.project_id != project.id:
+            raise IdempotencyKeyReused("This idempotency key was used for a session of another project. Use a new one.")
+        return shown_session(tx.connection, tx.principal, before)
     if sessions.count() >= MAX_SESSIONS:
         raise LimitReached(f"You can have at most {MAX_SESSIONS} sessions. Delete some first.")
     named = (new.title, BY_USER) if "title" in new.model_fields_set else (DEFAULT_TITLE, BY_WORDS)

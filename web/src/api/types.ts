@@ -809,6 +809,8 @@ export interface NewSession {
   title?: string;
   /** What the orchestrator does with messages. auto: it plans, and asks about plans as the project's settings say. ask: it asks about every plan. never: one agent answers, without a plan. */
   plan_mode?: "auto" | "ask" | "never";
+  /** The same key returns the session that was created with it before. */
+  idempotency_key?: string | null;
 }
 
 /** What to undo: a turn's changes, the last change of a file, or by default the last turn. */

@@ -120,6 +120,28 @@ export function storeOutbox(sessionId: string, messages: readonly unknown[]): vo
   }
 }
 
+// --- Conversations that were begun without a connection ---
+
+const BEGINNINGS = "artel.beginnings";
+
+export function readBeginnings(): unknown[] {
+  try {
+    const stored: unknown = JSON.parse(localStorage.getItem(BEGINNINGS) ?? "[]");
+    return Array.isArray(stored) ? stored : [];
+  } catch {
+    return [];
+  }
+}
+
+export function storeBeginnings(waiting: readonly unknown[]): void {
+  try {
+    if (waiting.length) localStorage.setItem(BEGINNINGS, JSON.stringify(waiting));
+    else localStorage.removeItem(BEGINNINGS);
+  } catch {
+    // As above: they are begun as long as the page is open.
+  }
+}
+
 /** What the user has seen of what failed: see `missed.ts`. */
 export const SEEN_FAILURES = "artel.seen-failures";
 
@@ -128,7 +150,7 @@ export function claimDrafts(userId: number): void {
   try {
     if (localStorage.getItem(OWNER) === String(userId)) return;
     for (const key of Object.keys(localStorage)) if (key.startsWith(DRAFT) || key.startsWith(OUTBOX)) localStorage.removeItem(key);
-    localStorage.removeItem(SEEN_FAILURES);
+    for (const key of [SEEN_FAILURES, BEGINNINGS]) localStorage.removeItem(key);
     forgetDraftFiles();
     localStorage.setItem(OWNER, String(userId));
   } catch {

@@ -1,12 +1,15 @@
 import { SendHorizontal, Square } from "lucide-react";
 import { useCallback, useEffect, useRef, useState } from "react";
+import { newKey } from "@/api/client";
 import { Problem } from "@/api/problem";
 import { problemText } from "@/i18n/problemText";
 import { commandOf } from "@/state/completion";
 import { storeDraftFiles } from "@/state/draftStore";
 import { readDraft, storeDraft } from "@/state/preferences";
 import type { Conversation } from "@/state/session/conversation";
+import { beginLater, beginnings } from "@/state/session/beginning";
 import { createConversation } from "@/state/session/opening";
+import { isPassing } from "@/state/session/outbox";
 import { createCell } from "@/state/store";
 import { IconButton, Prose } from "@/ui/components";
 import { useCell, useHotkey, useMedia, useProject, useSelected, useT } from "@/ui/hooks";
@@ -37,6 +40,7 @@ export function Composer({ conversation, offered = "" }: { conversation: Convers
   const [planMode, setPlanMode] = usePlanMode(conversation);
   const [problem, setProblem] = useState<string | null>(null);
   const [isSending, setSending] = useState(false);
+  const [beginningKey] = useState(newKey);
   const isWorking = useSelected(conversation?.store ?? nothing, (state) => Object.keys(state.turns).length > 0);
   const commands = commandsOf(t, project, conversation, recipient.set);
 
@@ -77,11 +81,25 @@ export function Composer({ conversation, offered = "" }: { conversation: Convers
     }
   };
   const begin = async (content: string) => {
-    const { session, conversation: created } = await createConversation(project.id, planMode);
+    const target = recipient.of(content);
+    const isAlone = drafts.files.length === 0; // files need their conversation
+    if (isAlone && beginnings.get().some(({ projectId }) => projectId === project.id)) {
+      beginLater(project.id, planMode, newKey(), content, target); // after what waits already
+      return;
+    }
+    let made: Awaited<ReturnType<typeof createConversation>>;
+    try {
+      made = await createConversation(project.id, planMode, beginningKey);
+    } catch (failure) {
+      if (!(failure instanceof Problem) || !isPassing(failure) || !isAlone) throw failure;
+      beginLater(project.id, planMode, beginningKey, content, target);
+      return;
+    }
+    const { session, conversation: created } = made;
     const own = `${project.id}.${session.session_id}`;
     project.putSession(session);
     try {
-      created.post(content, recipient.of(content), await upload(session.session_id, drafts.files));
+      created.post(content, target, await upload(session.session_id, drafts.files));
     } catch (failure) {
       if (!(failure instanceof Problem)) throw failure;
       // The conversation is there, and its own composer gets the text and the files.

@@ -1,13 +1,16 @@
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { PageProps } from "@/App";
+import { problemText } from "@/i18n/problemText";
 import { markSeen } from "@/state/missed";
 import { openConversation } from "@/state/openConversation";
 import type { Conversation } from "@/state/session/conversation";
+import { type FirstMessage, begun, beginnings, moveDraft, newDraft, refusedBeginning, resumeBeginnings, wakeBeginnings } from "@/state/session/beginning";
 import { closeFind, findOpenIn } from "@/state/session/finding";
 import { showConversation } from "@/state/session/opening";
 import { resumeOutboxes } from "@/state/session/outbox";
 import { lastFailure } from "@/state/session/rows";
 import { memoize } from "@/state/store";
+import { toast } from "@/state/toasts";
 import { Button, EmptyState, LoadFailed, Skeleton } from "@/ui/components";
 import { useCell, useHotkey, useProject, useProjectState, useSelected, useT } from "@/ui/hooks";
 import { ConversationPanel } from "@/ui/decisions/ConversationPanel";
@@ -22,13 +25,17 @@ import { Composer } from "./Composer";
 import { ChatContext } from "./chatContext";
 import { Welcome } from "./Welcome";
 import { Timeline } from "./timeline/Timeline";
+import { SendingMessage } from "./timeline/UserMessage";
 
 /** `/p/:project/c/:id`: a conversation, or a new one. */
 export default function ChatPage({ route }: PageProps) {
   const id = route.id === NEW ? null : route.id;
   const conversation = useCell(openConversation);
   useEffect(() => showConversation(id), [id]);
-  useEffect(() => resumeOutboxes(), []);
+  useEffect(() => {
+    resumeOutboxes();
+    resumeBeginnings();
+  }, []);
   if (id === null || conversation === null) return id === null ? <NewConversation /> : <Skeleton />;
   return conversation.id === id ? <OpenedConversation key={id} conversation={conversation} /> : <Skeleton />;
 }
@@ -36,17 +43,53 @@ export default function ChatPage({ route }: PageProps) {
 function NewConversation() {
   const t = useT();
   const [offer, setOffer] = useState({ number: 0, text: "" });
+  const { waiting, round } = useBeginnings();
   return (
     <PageFrame title={t("chat.newConversation")} isFixed hasList>
       <div className={styles.chat}>
-        <div className={styles.welcome}>
-          <Welcome offer={(text) => setOffer(({ number }) => ({ number: number + 1, text }))} />
-        </div>
+        {waiting.length > 0 ? (
+          <div className={styles.beginning} role="log" aria-label={t("chat.messages")}>
+            {waiting.map((message) => (
+              <SendingMessage key={message.at} sending={{ ...message, attachments: [], isDelayed: true }} />
+            ))}
+          </div>
+        ) : (
+          <div className={styles.welcome}>
+            <Welcome offer={(text) => setOffer(({ number }) => ({ number: number + 1, text }))} />
+          </div>
+        )}
         {/* What is chosen above is put into the text, and not sent: the user may add to it. */}
-        <Composer key={offer.number} conversation={null} offered={offer.text} />
+        <Composer key={`${offer.number} ${round}`} conversation={null} offered={offer.text} />
       </div>
     </PageFrame>
   );
+}
+
+/** Return the messages of this project that wait for a connection; their conversation is opened once it is made. */
+function useBeginnings(): { waiting: readonly FirstMessage[]; round: number } {
+  const project = useProject();
+  const { line } = useProjectState();
+  const all = useCell(beginnings);
+  const session = useCell(begun);
+  const refused = useCell(refusedBeginning);
+  const before = useRef({ session, refused });
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    if (line === "open") wakeBeginnings();
+  }, [line]);
+  useEffect(() => {
+    if (session === before.current.session || session?.project_id !== project.id) return;
+    before.current.session = session;
+    project.putSession(session);
+    void moveDraft(newDraft(project.id), `${project.id}.${session.session_id}`).then(() => navigate(paths.chat(project.id, session.session_id), { replace: true }));
+  }, [project, session]);
+  useEffect(() => {
+    if (refused === before.current.refused || refused?.projectId !== project.id) return;
+    before.current.refused = refused;
+    toast(problemText(refused.problem), { kind: "error" });
+    setRound((last) => last + 1); // the composer reads its draft again
+  }, [project, refused]);
+  return { waiting: all.find(({ projectId }) => projectId === project.id)?.messages ?? [], round };
 }
 
 function OpenedConversation({ conversation }: { conversation: Conversation }) {

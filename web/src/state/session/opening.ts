@@ -13,9 +13,9 @@ export function showConversation(id: string | null): void {
   if (id !== null) open(new Conversation(id));
 }
 
-/** Create a conversation and open it; its first message names it. */
-export async function createConversation(projectId: number, planMode: Session["plan_mode"]): Promise<{ session: Session; conversation: Conversation }> {
-  const session = await call("POST /my/chat/sessions", { body: { project_id: projectId, plan_mode: planMode } });
+/** Create a conversation and open it; its first message names it. The same key makes the same one. */
+export async function createConversation(projectId: number, planMode: Session["plan_mode"], key: string): Promise<{ session: Session; conversation: Conversation }> {
+  const session = await call("POST /my/chat/sessions", { body: { project_id: projectId, plan_mode: planMode, idempotency_key: key } });
   const conversation = new Conversation(session.session_id);
   openConversation.get()?.close();
   open(conversation);

@@ -6,8 +6,8 @@ import { Problem } from "@/api/problem";
 import type { Attachment, MessageAccepted } from "@/api/types";
 import { readOutbox, storeOutbox, storedOutboxes } from "../preferences";
 
-const FIRST_WAIT_MS = 1_000;
-const MAX_WAIT_MS = 15_000;
+export const FIRST_WAIT_MS = 1_000;
+export const MAX_WAIT_MS = 15_000;
 const LATER: readonly string[] = ["server_busy", "database_unavailable"];
 
 export interface Outgoing {
@@ -152,7 +152,7 @@ async function deliver(sessionId: string, { key, content, target, attachments }:
 }
 
 /** Return whether a problem is about the way to the server and not about the message. */
-function isPassing({ status, code }: Problem): boolean {
+export function isPassing({ status, code }: Problem): boolean {
   return status === 0 || LATER.includes(code) || (code === "" && [502, 503, 504].includes(status));
 }
 

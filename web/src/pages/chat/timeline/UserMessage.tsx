@@ -1,6 +1,6 @@
 import { Copy, Pencil } from "lucide-react";
 import { type KeyboardEvent, memo, useState } from "react";
-import { Button, IconButton, Moment } from "@/ui/components";
+import { Button, IconButton, Moment, classes } from "@/ui/components";
 import { useSelected, useT } from "@/ui/hooks";
 import type { EntryOf, Sending } from "@/state/session/types";
 import { toast } from "@/state/toasts";
@@ -70,7 +70,7 @@ function EditMessage({ entry }: { entry: EntryOf<"message"> }) {
   );
 }
 
-export function SendingMessage({ sending }: { sending: Sending }) {
+export function SendingMessage({ sending }: { sending: Pick<Sending, "content" | "attachments" | "isDelayed"> }) {
   const t = useT();
   return (
     <div className={styles.userRow} role="group" aria-label={t("chat.yourMessage")}>
@@ -78,7 +78,7 @@ export function SendingMessage({ sending }: { sending: Sending }) {
         {sending.attachments.length > 0 && <AttachmentList sessionId={null} attachments={sending.attachments} />}
         <div className={styles.userText}>{sending.content}</div>
       </div>
-      <div className={styles.userActions}>
+      <div className={classes(styles.userActions, styles.stay)}>
         <span className={styles.faint}>{t(sending.isDelayed ? "chat.delayed" : "chat.sending")}</span>
       </div>
     </div>
