@@ -57,6 +57,7 @@ def test_session_shows_its_recipient_and_cost(person: Person, script: ByMark, ma
     person.http.post(f"/my/chat/{session}/turns/{answer['turn_id']}/retry")
     assert _session(person, session)["recipient"] is None  # the retry of an old message chooses nobody
 
+
 @pytest.mark.req("CHT-08.1")
 def test_failures_of_all_projects_are_listed_until_a_later_turn_ends_well(
     person: Person, other: Person, script: ByMark, mark: str

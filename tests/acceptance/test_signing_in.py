@@ -357,11 +357,11 @@ def test_servers_of_one_host_do_not_share_a_login(start_server: StartServer, ser
         assert answer.headers["set-cookie"].partition("=")[0] == name
 
     with httpx.Client(timeout=30) as browser:
-        for place, token in ((server, person.token), (below, user.token)):
-            signed = browser.post(f"{place.url}/auth/browser", json={"token": token}, headers={"Origin": place.url})
+        for running, token in ((server, person.token), (below, user.token)):
+            signed = browser.post(f"{running.url}/auth/browser", json={"token": token}, headers={"Origin": running.url})
             assert signed.status_code == 200, signed.text
-        for place, account in ((server, person), (below, user)):
-            assert browser.get(f"{place.url}/auth/me").json()["user_id"] == account.user_id
+        for running, account in ((server, person), (below, user)):
+            assert browser.get(f"{running.url}/auth/me").json()["user_id"] == account.user_id
         assert browser.post(f"{below.url}/auth/logout", headers={"Origin": below.url}).status_code == 204
         assert browser.get(f"{below.url}/auth/me").status_code == 401
         assert browser.get(f"{server.url}/auth/me").status_code == 200

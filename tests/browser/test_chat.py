@@ -1,6 +1,9 @@
 """The chat of the UI built from `web/`: messages that wait, editing, files, completion, the list of conversations."""
 
+import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import FilePayload, Page, expect
@@ -126,3 +129,54 @@ def test_conversations_are_found_renamed_archived_and_deleted_with_undo(page: Pa
     expect(conversations.get_by_role("link", name="Sea animals")).to_have_count(0)
     conversations.get_by_role("button", name="Archived").click()
     expect(conversations.get_by_role("link", name="Sea animals")).to_be_visible()
+
+
+@pytest.mark.req("CHT-12.1", "CHT-12.8")
+@pytest.mark.usefixtures("violations")
+def test_conversation_is_copied_pinned_exported_and_forked_with_menus_and_commands(page: Page, person: Person) -> None:
+    project = person.project()["id"]
+    person.say(person.session(project, title="Whales"), "About whales")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    sign_in(page, person)
+    conversations = page.get_by_role("navigation", name="Conversations")
+    composer, log = page.get_by_role("textbox", name="Message", exact=True), page.get_by_role("log", name="Messages")
+    conversations.get_by_role("link", name="Whales").click()
+    answer = log.get_by_role("article")
+    answer.get_by_role("button", name="Copy").click()
+    expect(page.get_by_text("Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == "You said: About whales"
+
+    def command(text: str) -> None:
+        composer.fill(text)
+        composer.press("Escape")  # the list of commands
+        composer.press("Enter")
+
+    composer.press_sequentially("/ren")
+    expect(page.get_by_role("option", name="rename")).to_contain_text("Rename this conversation")
+    composer.press("Enter")
+    expect(composer).to_have_value("/rename ")
+    command("/rename Sea animals")
+    expect(page.get_by_role("heading", name="Sea animals")).to_be_visible()
+    command("/agent writer")
+    expect(page.get_by_role("combobox", name="To")).to_have_value("agent_writer")
+    with page.expect_download() as markdown:
+        command("/export")
+    assert "About whales" in Path(markdown.value.path()).read_text()
+
+    conversations.get_by_role("button", name="Menu of Sea animals").click()
+    with page.expect_download() as exported:
+        page.get_by_role("menuitem", name="Export as JSON").click()
+    assert json.loads(Path(exported.value.path()).read_text())["session"]["title"] == "Sea animals"
+    conversations.get_by_role("button", name="Menu of Sea animals").click()
+    page.get_by_role("menuitem", name="Pin").click()
+    pinned = conversations.get_by_role("region", name="Pinned")
+    expect(pinned.get_by_role("link", name="Sea animals")).to_be_visible()
+
+    before = page.url
+    command("/fork")
+    expect(page).not_to_have_url(before)
+    expect(answer).to_contain_text("You said: About whales")
+    expect(conversations.get_by_role("link", name="Sea animals")).to_have_count(2)
+    assert person.get("/my/chat/sessions")["total"] == 2
+    command("/plans")
+    expect(page).to_have_url(re.compile(f"/p/{project}/plans$"))

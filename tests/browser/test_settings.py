@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -9,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.conftest import StartServer
 from tests.model_server import ModelServer
 from tests.people import Person, client
-from tests.running import Server
+from tests.running import Server, clean_environment
 
 CLOSED = "http://127.0.0.1:9/v1"
 
@@ -103,3 +104,27 @@ def test_added_provider_is_tested_and_its_models_are_listed(
 
     expect(table.get_by_role("row").filter(has_text="house/house-model")).to_contain_text("Default")
     assert administrator.get("/my/models")["default_model"] == "house/house-model"
+
+
+def test_administrator_opens_and_closes_registration(page: Page, tmp_path: Path) -> None:
+    browser, env = page.context.browser, clean_environment(tmp_path)
+    assert browser is not None
+    del env["ARTEL_REGISTRATION_OPEN"]  # it would win
+    own = Server.start(tmp_path, env)
+    try:
+        code = Person.register(own.url).http.post("/auth/codes").json()["code"]  # the first account is let in
+        page.goto(f"{own.url}/manage/users#code={code}")
+        switch = page.get_by_role("switch", name="Anybody may register")
+        stranger = browser.new_context(base_url=own.url).new_page()
+        for is_open in (True, False):
+            expect(switch).to_be_checked(checked=not is_open)
+            switch.click()
+            expect(switch).to_be_checked(checked=is_open)
+            expect(page.get_by_text("Saved").last).to_be_visible()
+            stranger.goto("/")
+            expect(stranger.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
+            expect(stranger.get_by_role("button", name="Create an account")).to_have_count(int(is_open))
+        stranger.context.close()
+        page.goto("about:blank")
+    finally:
+        own.stop()

@@ -1,9 +1,12 @@
 """Agents, memory, activity and the palette of the web UI, in a browser."""
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_web_ui import models, server, sign_in, violations
+from tests.browser.visits import Complaints
 from tests.people import Person
 
 __all__ = ["models", "server", "violations"]
@@ -111,3 +114,35 @@ def test_palette_and_keys_lead_to_pages_with_the_figures_of_a_conversation(page:
     page.keyboard.press("Escape")
     page.keyboard.press("/")
     expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+
+
+@pytest.mark.usefixtures("violations", "models")
+def test_agent_is_exported_and_imported_under_another_name(
+    page: Page, person: Person, complaints: Complaints, tmp_path: Path
+) -> None:
+    complaints.expected += ["422", "/export"]  # a download ends the request of the page
+    project = person.project()["id"]
+    sign_in(page, person)
+    page.goto(f"/p/{project}/agents")
+    page.get_by_role("list", name="Agents").get_by_role("link", name="Coder").click()
+    page.get_by_role("button", name="More actions").click()
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="Export").click()
+    exported = Path(download.value.path()).read_text()
+    assert "agent_coder" in exported
+
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(exported.replace("temperature:", "temprature:"))
+    page.goto(f"/p/{project}/agents")
+    page.get_by_role("button", name="Import…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("File (YAML)").set_input_files(broken)
+    dialog.get_by_role("textbox", name="Name here").fill("agent_second")
+    dialog.get_by_role("button", name="Create").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("temprature")
+    dialog.get_by_label("File (YAML)").set_input_files(download.value.path())
+    dialog.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", level=1, name="Second")).to_be_visible()
+    agents = {agent["name"]: agent for agent in person.get(f"/my/projects/{project}/agents")["items"]}
+    same = ("role", "model", "system_prompt", "tools", "temperature")
+    assert [agents["agent_second"][name] for name in same] == [agents["agent_coder"][name] for name in same]
