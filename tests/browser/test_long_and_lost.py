@@ -13,9 +13,11 @@ from tests.browser.visits import Complaints
 from tests.conftest import StartServer, Write
 from tests.cut_line import CutLine
 from tests.deadlines import eventually
+from tests.depth import by_depth
 from tests.model_server import Dictate, ModelServer, Say
 from tests.people import Person, client
 from tests.running import Server
+from tests.sample_views import PAINTED
 
 __all__ = ["violations"]
 MARKDOWN = """# Heading
@@ -44,10 +46,11 @@ $$
 
 [bad](javascript:alert(4)) [good](https://example.org/) ![picture](https://example.org/tracker.png)
 """
+MOST_NODES = 2_000  # of the log
 COPIES = """
 INSERT INTO messages
   (id, user_id, project_id, session_id, number, turn_number, role, content, status, tokens, created_at)
-WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 1009)
+WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 9 + :copies)
 SELECT printf('%s-%05d', substr(session_id, 1, 30), i), user_id, project_id, session_id, i, i - i % 2,
   CASE i % 2 WHEN 0 THEN 'user' ELSE 'assistant' END, printf('Copy %d of a message', i), status, tokens, created_at
 FROM n JOIN messages ON session_id = :session AND role = 'user' AND number = 1
@@ -187,7 +190,7 @@ def test_small_talk_asks_nothing_and_markdown_runs_nothing(chat: Chat, models: M
 
 def test_thousand_messages_open_with_few_requests_and_nodes(chat: Chat, write: Write) -> None:
     session = chat.session("Hello", title="Long")
-    write(COPIES, session=session)
+    write(COPIES, session=session, copies=1_000)
     chat.open()
     requested: list[str] = []
     chat.page.on("request", lambda request: requested.append(request.url))
@@ -198,20 +201,20 @@ def test_thousand_messages_open_with_few_requests_and_nodes(chat: Chat, write: W
     assert len([url for url in requested if "/timeline" in url]) == 1
     assert len(requested) < 20
     nodes = "log => log.querySelectorAll('*').length"
-    assert chat.log.evaluate(nodes) < 2_000
+    assert chat.log.evaluate(nodes) < MOST_NODES
     for _ in range(6):  # the reader goes up, page by page, and what is read stays in sight
         with chat.page.expect_response(lambda response: "offset=" in response.url):
             chat.log.evaluate("log => { log.scrollTop = 0; }")
         expect(chat.button("Show earlier")).not_to_be_in_viewport()
     expect(chat.log).to_contain_text("Copy 720 of a message")
-    assert chat.log.evaluate(nodes) < 2_000
+    assert chat.log.evaluate(nodes) < MOST_NODES
     chat.page.get_by_role("button", name="To the newest").click()
     expect(chat.log.get_by_text("Copy 1009 of a message")).to_be_in_viewport()
 
 
 def test_words_are_found_anywhere_in_a_long_conversation(chat: Chat, write: Write) -> None:
     session = chat.session("Hello", title="Long")
-    write(COPIES, session=session)
+    write(COPIES, session=session, copies=1_000)
     chat.open(f"c/{session}")
     page, found = chat.page, chat.log.locator("[data-found], [class*=found]")
     expect(chat.log).to_contain_text("Copy 1009 of a message")
@@ -238,3 +241,41 @@ def test_words_are_found_anywhere_in_a_long_conversation(chat: Chat, write: Writ
     page.get_by_role("option", name="Copy 500 of a message").click()
     expect(found).to_contain_text("Copy 500 of a message")
     expect(found).to_be_in_viewport()
+
+
+def test_very_long_conversation_is_read_from_its_first_message_to_its_last(chat: Chat, write: Write) -> None:
+    copies = by_depth(1_000, 10_000)
+    session = chat.session("Hello", title="Long")
+    write(COPIES, session=session, copies=copies)
+    chat.open(f"c/{session}")
+    expect(chat.log).to_contain_text(f"Copy {copies + 9} of a message")
+    chat.page.keyboard.press("Control+Shift+f")
+    chat.page.get_by_role("search", name="Find in conversation").get_by_role("textbox").fill("Copy 10 of a message")
+    first = chat.log.get_by_text("Copy 10 of a message", exact=True)
+    expect(first).to_be_in_viewport()  # everything is loaded
+    chat.page.keyboard.press("Escape")
+
+    assert chat.log.evaluate("log => log.scrollHeight") > copies * 20
+    seen = chat.log.evaluate(
+        f"""async (log) => {{
+          const seen = [];
+          for (let part = 0; part <= 40; part++) {{
+            log.scrollTop = ((log.scrollHeight - log.clientHeight) * part) / 40;
+            {PAINTED}
+            const {{ top, bottom }} = log.getBoundingClientRect();
+            const rows = [...log.querySelectorAll("[role=group], [role=article], article")].filter((row) => {{
+              const at = row.getBoundingClientRect();
+              return at.bottom > top && at.top < bottom;
+            }});
+            const found = /Copy (\\d+)/.exec(rows.map((row) => row.textContent).join(" "));
+            seen.push([Number(found?.[1] ?? 0), log.querySelectorAll("*").length]);
+          }}
+          return seen;
+        }}"""
+    )
+    assert max(nodes for _, nodes in seen) < MOST_NODES
+    numbers = [number for number, _ in seen]
+    assert numbers == sorted(numbers)  # never a blank stretch, and in order
+    assert numbers[0] <= 10
+    assert numbers[-1] > copies - 30
+    expect(chat.log.get_by_text(f"Copy {copies + 9} of a message")).to_be_in_viewport()
