@@ -231,6 +231,7 @@ def test_refused_message_keeps_its_text_and_its_file(chat: Chat, complaints: Com
     expect(chat.alert).to_be_empty()
 
 
+@pytest.mark.req("CHT-09.1")
 def test_messages_sent_while_others_are_on_their_way_arrive_once_and_in_order(
     chat: Chat, complaints: Complaints
 ) -> None:

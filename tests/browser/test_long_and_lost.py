@@ -130,6 +130,7 @@ def test_killed_server_loses_and_doubles_no_word(
         page.goto("about:blank")
 
 
+@pytest.mark.req("CHT-09.1")
 def test_first_message_without_a_connection_is_sent_once_later(chat: Chat, complaints: Complaints) -> None:
     complaints.expected += ["request failed", "ERR_"]
     chat.open()
