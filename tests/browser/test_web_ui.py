@@ -97,6 +97,14 @@ def test_composer_is_in_sight_and_only_the_log_scrolls(
     assert box["y"] + box["height"] <= height
     assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
     assert log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight") <= 2
+    with page.expect_response(lambda answer: answer.request.method == "PATCH"):
+        page.get_by_role("combobox", name="To").select_option("Auto")
+    expect(page.get_by_role("combobox", name="Plan")).to_be_visible()
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_in_viewport(ratio=1)
+    page.goto("/welcome")
+    title = page.get_by_role("heading", level=1, name="Welcome to Artel")
+    expect(title).to_be_visible()
+    assert title.evaluate("title => title.scrollWidth <= title.clientWidth")
 
 
 @pytest.mark.usefixtures("violations")
