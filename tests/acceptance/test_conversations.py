@@ -85,7 +85,7 @@ def test_failures_of_all_projects_are_listed_until_a_later_turn_ends_well(
     person.say(second, f"{mark} good", "coder")
     assert person.post(first, f"{mark} bad", "coder").status_code == 502
     [again] = person.get("/my/failures")["items"]
-    assert (again["session_id"], again["turn_id"] != newest["turn_id"]) == (first, True)
+    assert (again["session_id"], again["turn_id"] != found["items"][1]["turn_id"]) == (first, True)
 
 
 @pytest.mark.req("CHT-12.1")
