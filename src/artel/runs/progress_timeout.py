@@ -29,7 +29,9 @@ class ProgressTimeout:
         self.written: list[str] = []
 
     async def __aenter__(self) -> None:
-        self._limit = asyncio.timeout(min(self._without_progress, self._total - time.monotonic()))
+        now = time.monotonic()
+        self._until = min(now + self._without_progress, self._total)
+        self._limit = asyncio.timeout(self._until - now)
         await self._limit.__aenter__()
 
     async def __aexit__(
@@ -38,7 +40,7 @@ class ProgressTimeout:
         try:
             await self._limit.__aexit__(kind, failure, traceback)
         except TimeoutError as late:
-            if time.monotonic() >= self._total:
+            if self._until == self._total:  # not by the clock: the event loop rounds its own
                 raise TimedOut("The task took too long and was stopped. Ask for less at once.") from late
             raise TimedOut(
                 f"There was no progress for {self._without_progress:g} seconds, so the task was stopped. "
@@ -78,7 +80,8 @@ class ProgressTimeout:
         now = time.monotonic()
         until = min(now + self._without_progress, self._total)
         # Rescheduling for every token would be slow.
-        if abs(until - self._until) > min(1.0, self._without_progress / 10):
+        is_last = until == self._total != self._until
+        if is_last or abs(until - self._until) > min(1.0, self._without_progress / 10):
             self._move(until)
 
     def _move(self, until: float) -> None:
