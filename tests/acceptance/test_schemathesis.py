@@ -34,6 +34,10 @@ include-name = "POST /my/chat/{{session_id}}/message"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422", "429", "5xx"]
 
 [[operations]]
+include-name = "POST /my/chat/sessions"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422", "429", "5xx"]
+
+[[operations]]
 include-name = "POST /my/chat/{{session_id}}/turns/{{turn_id}}/retry"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422", "429", "5xx"]
 

@@ -73,6 +73,15 @@ ExportFormat = Annotated[Format, Query(alias="format", description="Format of th
 Accept = Annotated[str, Header(include_in_schema=False)]
 Prefer = Annotated[str, Header(description="`respond-async`, or `wait=N` (seconds).")]
 Key = Annotated[IdempotencyKey | None, Header()]
+_EXPORTED_SESSION = {
+    "type": "object",
+    "required": ["exported_at", "session", "items"],
+    "properties": {
+        "exported_at": {"type": "string", "format": "date-time"},
+        "session": {"$ref": "#/components/schemas/Session"},
+        "items": {"type": "array", "items": {"type": "object"}},
+    },
+}
 _REPLIES: dict[int | str, dict[str, Any]] = {
     200: {"model": MessageResponse} | STREAMED[200],
     202: {"model": MessageAccepted},
@@ -295,7 +304,9 @@ async def get_session(session_id: SessionId, user: CurrentUser, services: Servic
 
 
 @sessions_router.get(
-    "/{session_id}/export", response_class=Response, responses=downloaded("text/markdown", "application/json")
+    "/{session_id}/export",
+    response_class=Response,
+    responses=downloaded(markdown={"type": "string"}, json=_EXPORTED_SESSION),
 )
 async def export_session(
     session_id: SessionId, user: CurrentUser, services: Services, wanted: ExportFormat = "markdown"

@@ -27,7 +27,8 @@ class Download(StreamingResponse):
         await super().stream_response(send_in_time)
 
 
-def downloaded(*media_types: str) -> dict[int | str, dict[str, Any]]:
-    """Return the documentation of a response that is a file."""
-    schema = {"schema": {"type": "string"}}
-    return {200: {"content": dict.fromkeys(media_types, schema), "description": "The file."}}
+def downloaded(**schemas: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of a response that is a Markdown or a JSON file."""
+    media_types = {"markdown": "text/markdown", "json": "application/json"}
+    content = {media_types[name]: {"schema": schema} for name, schema in schemas.items()}
+    return {200: {"content": content, "description": "The file."}}

@@ -2357,7 +2357,7 @@ export interface Operations {
     query: { format?: "markdown" | "json" };
     headers: undefined;
     body: undefined;
-    response: string;
+    response: string | { exported_at: string; session: Session; items: Record<string, unknown>[]; };
   };
   "POST /my/chat/sessions/{session_id}/fork": {
     path: { session_id: string | number };
