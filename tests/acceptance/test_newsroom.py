@@ -22,6 +22,12 @@ def server(start_shared_server: StartServer) -> Server:
     return start_shared_server(ARTEL_NODES_DIR=str(NEWSROOM), ARTEL_SEARXNG_URL="http://127.0.0.1:9/")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def administrator(server: Server) -> Person:
+    """The first account of the server, whichever test runs first."""
+    return Person.register(server.url)
+
+
 def carried_out(person: Person, request: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the plan that a request became, after its approval and its end, and the agents of its tasks."""
     project = person.project()
@@ -40,12 +46,12 @@ def carried_out(person: Person, request: str) -> tuple[dict[str, Any], list[dict
 
 
 @pytest.mark.req("AGT-04.4", "AGT-09.1", "UWS-10.3")
-def test_newsroom_makes_an_article_out_of_one_message(person: Person) -> None:
+def test_newsroom_makes_an_article_out_of_one_message(person: Person, administrator: Person) -> None:
     workflow, used = carried_out(person, REQUEST)
 
     assert (workflow["status"], workflow["error"]) == ("completed", None)
     assert workflow["estimated_cost_high"] == 0
-    assert {node["model"] for node in person.get("/nodes")["items"]} == {"demo"}  # and not what the files name
+    assert {node["model"] for node in administrator.get("/nodes")["items"]} == {"demo"}  # and not what the files name
     research, article, review = workflow["tasks"]
     assert [agent["runtime"] for agent in used] == ["node"] * 3
     assert [agent["role"] for agent in used] == ["researcher", "writer", "critic"]
