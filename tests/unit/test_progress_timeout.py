@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from artel.agent_loop.task import Listener
 from artel.runs.progress_timeout import ProgressTimeout, TimedOut
+from tests.agents import Heard
 
 pytestmark = pytest.mark.anyio
 
@@ -17,12 +17,8 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
     return "asyncio", {"use_uvloop": True}
 
 
-class Unheard(Listener):
-    """A listener that nobody reads."""
-
-
 async def _message_of(without_progress: float, total: float, progress_after: float | None = None) -> str:
-    timeout = ProgressTimeout(Unheard(), without_progress, time.monotonic() + total)
+    timeout = ProgressTimeout(Heard(), without_progress, time.monotonic() + total)
     try:
         async with timeout:
             if progress_after is not None:
