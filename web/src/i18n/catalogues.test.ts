@@ -35,6 +35,33 @@ describe.each(Object.keys(others))("%s", (language) => {
   });
 });
 
+describe("the source", () => {
+  const files = import.meta.glob<string>(["../**/*.{ts,tsx}", "!../**/*.test.*", "!./{en,ru,zh}/*"], { query: "?raw", import: "default", eager: true });
+  const source = Object.values(files).join("\n");
+  const keys = Object.entries(english).flatMap(([area, messages]) => Object.keys(messages).map((key) => `${area}.${key}`));
+  const literals = new Set([...source.matchAll(/["'`](\w+(?:\.\w+)?)["'`]/g)].map(([, literal = ""]) => literal));
+  const properties = new Set([...source.matchAll(/\b(\w+):/g)].map(([, name = ""]) => name));
+  const templates = [...source.matchAll(/`(\w+\.\w*)\$\{[^}`]*\}(\w*)`/g)].map(([, start = "", end = ""]) => ({ start, end }));
+
+  /** Whether a template makes the key; one without a prefix of its own needs the name in the source too. */
+  const isMade = (key: string) =>
+    templates.some(({ start, end }) => {
+      if (!key.startsWith(start) || !key.endsWith(end)) return false;
+      const name = key.slice(start.length, key.length - end.length);
+      return !start.endsWith(".") || literals.has(name) || properties.has(name);
+    });
+
+  test("uses every key", () => {
+    expect(Object.keys(files).length).toBeGreaterThan(100);
+    expect(keys.filter((key) => !literals.has(key) && !isMade(key))).toEqual([]);
+  });
+
+  test("names no key that is missing", () => {
+    const named = [...literals].filter((literal) => literal.includes(".") && Object.hasOwn(english, literal.slice(0, literal.indexOf("."))));
+    expect(named.filter((key) => !keys.includes(key))).toEqual([]);
+  });
+});
+
 test("plural forms follow the language", () => {
   const form = (count: number) => fill(ru.chat.planTasks, { count }, "ru");
   expect([1, 3, 5, 21].map(form)).toEqual(["1 задача", "3 задачи", "5 задач", "21 задача"]);

@@ -4,7 +4,6 @@ export const activity = {
   title: "Activity",
   healthy: "Healthy",
   problems: { one: "{count} problem", other: "{count} problems" },
-  noProblems: "No problems",
   monthOf: "{spent} of {limit} this month",
   month: "{spent} this month, no limit",
   overBudget: "This month's budget is used up.",
@@ -76,7 +75,6 @@ export const activity = {
   restartDo: "Restart",
   restarted: "The agents were restarted.",
   cleanUp: "Clean up",
-  cleanUpText: "Ends what is not needed now; the next message starts it again.",
   cleanedUp: "Cleaned up.",
   nodes: "Nodes",
 } as const satisfies Area;

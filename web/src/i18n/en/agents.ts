@@ -21,7 +21,6 @@ export const agents = {
   status_unknown: "unknown",
   asleepHint: "Wakes up with the next message.",
   child: "created by {agent}",
-  childOfTeam: "created by the team",
   new: "New agent",
   create: "Create",
   created: "{agent} is in the team.",

@@ -53,7 +53,6 @@ export const files = {
   undone: "Put back",
   restored: { one: "{count} file was put back.", other: "{count} files were put back." },
   notRestored: "Not put back, because changed since or not kept: {paths}",
-  conversation: "Conversation",
   deletedConversation: "Deleted conversation",
   action_write: "written",
   action_edit: "changed",
@@ -61,9 +60,7 @@ export const files = {
   noAgentFiles: "No agent has files of its own",
   noAgentFilesText: "Agents keep drafts and results of tasks in folders of their own on the server.",
   chooseAgent: "Agent",
-  fileCount: { one: "{count} file", other: "{count} files" },
   download: "Download",
   preview: "Content of {path}",
   notText: "No preview: download the file.",
-  emptyFolder: "This folder is empty",
 } as const satisfies Area;

@@ -33,7 +33,6 @@ export const manage = {
   warning: "Look at it",
   failed: "Failed",
   email: "E-mail address",
-  role: "Role",
   admin: "Administrator",
   user: "User",
   created: "Created",

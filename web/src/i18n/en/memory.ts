@@ -38,7 +38,6 @@ export const memory = {
   addHint: "Understandable on its own, such as: The staging server is deployed from the branch `next`.",
   addFor: "Who should know it?",
   added: "Remembered.",
-  saved: "Saved",
   export: "Export…",
   exportOf: "Memory of {agent}",
   archives: "Archives",

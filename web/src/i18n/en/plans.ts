@@ -70,7 +70,6 @@ export const plans = {
   dropped: "Left out",
   addTask: "Add a task",
   waitsFor: "Task {task} waits for",
-  nothingBefore: "nothing",
   mistake_empty: "Say what each task is to do, or leave it out.",
   mistake_nothing_left: "Nothing would be left to do. Keep a task, or reject the plan.",
   pricing: "Computing the price…",
@@ -85,5 +84,4 @@ export const plans = {
   result: "Result",
   noResult: "Nothing written yet.",
   changed: "Changed since you were asked",
-  toChat: "Open the conversation",
 } as const satisfies Area;

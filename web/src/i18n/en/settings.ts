@@ -42,7 +42,6 @@ export const settings = {
   projectName: "Name of the project",
   approvals: "Approvals and budget",
   tools: "Tools",
-  askPlans: "Plans",
   askOver: "Ask before a plan that may cost more than (US dollars)",
   askTasks: "Ask before a plan with at least so many tasks",
   approvalMinutes: "Time to answer a question (minutes)",

@@ -5,7 +5,6 @@ export const activity: Translated<typeof english> = {
   title: "Активность",
   healthy: "Всё в порядке",
   problems: { one: "{count} проблема", few: "{count} проблемы", many: "{count} проблем", other: "{count} проблемы" },
-  noProblems: "Проблем нет",
   monthOf: "{spent} из {limit} за этот месяц",
   month: "{spent} за этот месяц, без лимита",
   overBudget: "Бюджет этого месяца исчерпан.",
@@ -77,7 +76,6 @@ export const activity: Translated<typeof english> = {
   restartDo: "Перезапустить",
   restarted: "Агенты перезапущены.",
   cleanUp: "Прибрать",
-  cleanUpText: "Завершает ненужное сейчас; следующее сообщение запустит всё снова.",
   cleanedUp: "Прибрано.",
   nodes: "Узлы",
 };

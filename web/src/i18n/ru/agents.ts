@@ -22,7 +22,6 @@ export const agents: Translated<typeof english> = {
   status_unknown: "неизвестно",
   asleepHint: "Проснётся от следующего сообщения.",
   child: "создан агентом {agent}",
-  childOfTeam: "создан командой",
   new: "Новый агент",
   create: "Создать",
   created: "{agent} теперь в команде.",

@@ -54,7 +54,6 @@ export const files: Translated<typeof english> = {
   undone: "Возвращено",
   restored: { one: "Возвращён {count} файл.", few: "Возвращено {count} файла.", many: "Возвращено {count} файлов.", other: "Возвращено {count} файла." },
   notRestored: "Не возвращены, потому что изменены позже или не сохранены: {paths}",
-  conversation: "Разговор",
   deletedConversation: "Удалённый разговор",
   action_write: "записан",
   action_edit: "изменён",
@@ -62,9 +61,7 @@ export const files: Translated<typeof english> = {
   noAgentFiles: "У агентов нет своих файлов",
   noAgentFilesText: "Черновики и результаты задач агенты хранят в своих папках на сервере.",
   chooseAgent: "Агент",
-  fileCount: { one: "{count} файл", few: "{count} файла", many: "{count} файлов", other: "{count} файла" },
   download: "Скачать",
   preview: "Содержимое {path}",
   notText: "Просмотр невозможен: скачайте файл.",
-  emptyFolder: "Эта папка пуста",
 };

@@ -34,7 +34,6 @@ export const manage: Translated<typeof english> = {
   warning: "Обратите внимание",
   failed: "Ошибка",
   email: "Адрес почты",
-  role: "Роль",
   admin: "Администратор",
   user: "Пользователь",
   created: "Создан",

@@ -39,7 +39,6 @@ export const memory: Translated<typeof english> = {
   addHint: "Понятно само по себе, например: тестовый сервер обновляется из ветки `next`.",
   addFor: "Кто должен это знать?",
   added: "Запомнено.",
-  saved: "Сохранено",
   export: "Экспорт…",
   exportOf: "Память: {agent}",
   archives: "Архивы",

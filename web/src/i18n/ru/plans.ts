@@ -71,7 +71,6 @@ export const plans: Translated<typeof english> = {
   dropped: "Убрана",
   addTask: "Добавить задачу",
   waitsFor: "Задача {task} ждёт",
-  nothingBefore: "ничего",
   mistake_empty: "Напишите, что должна сделать каждая задача, или уберите её.",
   mistake_nothing_left: "Делать будет нечего. Оставьте задачу или отклоните план.",
   pricing: "Считаем цену…",
@@ -86,5 +85,4 @@ export const plans: Translated<typeof english> = {
   result: "Результат",
   noResult: "Пока ничего не написано.",
   changed: "Изменилось с прошлого вопроса",
-  toChat: "Открыть разговор",
 };

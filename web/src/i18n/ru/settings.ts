@@ -43,7 +43,6 @@ export const settings: Translated<typeof english> = {
   projectName: "Имя проекта",
   approvals: "Подтверждения и бюджет",
   tools: "Инструменты",
-  askPlans: "Планы",
   askOver: "Спрашивать перед планом дороже (долларов США)",
   askTasks: "Спрашивать перед планом, в котором задач не меньше",
   approvalMinutes: "Время на ответ (минуты)",

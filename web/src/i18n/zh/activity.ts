@@ -5,7 +5,6 @@ export const activity: Translated<typeof english> = {
   title: "动态",
   healthy: "正常",
   problems: { other: "{count} 个问题" },
-  noProblems: "没有问题",
   monthOf: "本月 {spent} / {limit}",
   month: "本月 {spent}，无限额",
   overBudget: "本月预算已用完。",
@@ -77,7 +76,6 @@ export const activity: Translated<typeof english> = {
   restartDo: "重启",
   restarted: "智能体已重启。",
   cleanUp: "清理",
-  cleanUpText: "结束当前不需要的部分；下一条消息会重新启动。",
   cleanedUp: "已清理。",
   nodes: "节点",
 };

@@ -22,7 +22,6 @@ export const agents: Translated<typeof english> = {
   status_unknown: "未知",
   asleepHint: "收到下一条消息时唤醒。",
   child: "由 {agent} 创建",
-  childOfTeam: "由团队创建",
   new: "新建智能体",
   create: "创建",
   created: "{agent} 已加入团队。",

@@ -54,7 +54,6 @@ export const files: Translated<typeof english> = {
   undone: "已还原",
   restored: { other: "已还原 {count} 个文件。" },
   notRestored: "未还原（之后被改动或没有保存）：{paths}",
-  conversation: "对话",
   deletedConversation: "已删除的对话",
   action_write: "已写入",
   action_edit: "已修改",
@@ -62,9 +61,7 @@ export const files: Translated<typeof english> = {
   noAgentFiles: "没有智能体有自己的文件",
   noAgentFilesText: "智能体把草稿和任务结果保存在服务器上自己的文件夹里。",
   chooseAgent: "智能体",
-  fileCount: { other: "{count} 个文件" },
   download: "下载",
   preview: "{path} 的内容",
   notText: "无法预览：请下载文件。",
-  emptyFolder: "这个文件夹是空的",
 };

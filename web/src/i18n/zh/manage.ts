@@ -34,7 +34,6 @@ export const manage: Translated<typeof english> = {
   warning: "需要注意",
   failed: "失败",
   email: "电子邮箱",
-  role: "角色",
   admin: "管理员",
   user: "用户",
   created: "创建时间",

@@ -39,7 +39,6 @@ export const memory: Translated<typeof english> = {
   addHint: "单独也能看懂，例如：预发布服务器从 `next` 分支部署。",
   addFor: "谁应该知道？",
   added: "已记住。",
-  saved: "已保存",
   export: "导出…",
   exportOf: "{agent} 的记忆",
   archives: "存档",

@@ -71,7 +71,6 @@ export const plans: Translated<typeof english> = {
   dropped: "已去掉",
   addTask: "添加任务",
   waitsFor: "任务 {task} 等待",
-  nothingBefore: "无",
   mistake_empty: "请写明每个任务要做什么，或者去掉它。",
   mistake_nothing_left: "这样就没有任务了。请保留一个任务，或拒绝计划。",
   pricing: "正在计算价格…",
@@ -86,5 +85,4 @@ export const plans: Translated<typeof english> = {
   result: "结果",
   noResult: "还没有输出。",
   changed: "上次询问之后的变化",
-  toChat: "打开对话",
 };

@@ -43,7 +43,6 @@ export const settings: Translated<typeof english> = {
   projectName: "项目名称",
   approvals: "审批与预算",
   tools: "工具",
-  askPlans: "计划",
   askOver: "计划费用可能超过以下金额（美元）时询问",
   askTasks: "计划任务数达到以下数量时询问",
   approvalMinutes: "回答问题的时限（分钟）",
