@@ -14,7 +14,7 @@ from artel.nodes.agent_files import (
     find_agent_file,
     find_agent_files,
     kind_file,
-    load_agent_file,
+    load_agent_files,
     load_agent_folder,
     parse_agent_file,
 )
@@ -228,7 +228,7 @@ def test_only_a_regular_file_of_a_sensible_size_is_read(tmp_path: Path) -> None:
     large.write_bytes(SMALLEST.encode() + b"#" * MAX_FILE_BYTES)
     binary.write_bytes(SMALLEST.encode() + b"# \xff\n")
 
-    assert load_agent_file(good) == load_agent_file(link)
+    assert load_agent_files([good]) == load_agent_files([link])
     for path, reason in (
         (circle, f"{circle}: is a symbolic link that leads to itself"),
         (pipe, f"{pipe}: is not a regular file"),
@@ -237,10 +237,10 @@ def test_only_a_regular_file_of_a_sensible_size_is_read(tmp_path: Path) -> None:
         (binary, f"{binary}:6: is not UTF-8 text"),
     ):
         with pytest.raises(AgentFileInvalid) as caught:
-            load_agent_file(path)
+            load_agent_files([path])
         assert [str(mistake) for mistake in caught.value.mistakes] == [reason]
     with pytest.raises(AgentFileMissing, match="There is no file"):
-        load_agent_file(tmp_path / "none.yaml")
+        load_agent_files([tmp_path / "none.yaml"])
 
 
 @pytest.mark.req("AGT-06.1", "AGT-06.2")

@@ -58,18 +58,13 @@ class UnknownKind(ArtelError, kind=Kind.INVALID, code="unknown_kind"):
     """No agent of this kind comes with Artel."""
 
 
-def load_agent_file(path: Path) -> AgentFile:
-    """Return the agent of a file; raise AgentFileInvalid with all its mistakes, or AgentFileMissing."""
-    return load_agent_files([path])[0]
-
-
 def load_agent_folder(path: Path) -> list[AgentFile]:
     """Return the agents of all YAML files directly in a folder, by file name."""
     return load_agent_files(agent_files_in(path))
 
 
 def load_agent_files(paths: Sequence[Path]) -> list[AgentFile]:
-    """Return the agents of files; raise AgentFileInvalid with the mistakes of all of them."""
+    """Return the agents of files; raise AgentFileInvalid with the mistakes of all of them, or AgentFileMissing."""
     loaded, mistakes = check_agent_files(paths)
     if mistakes:
         raise AgentFileInvalid(mistakes)

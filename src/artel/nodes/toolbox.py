@@ -30,7 +30,6 @@ from artel.tools.web import WebTools
 
 MEMORY_TOOLS = frozenset({MemoryRead.name, MemoryWrite.name})
 FILE_TOOLS = frozenset({FileRead.name, FileWrite.name})
-PROGRAM_TOOLS = frozenset({CodeExecute.name, Shell.name})
 
 log = get_logger(__name__)
 

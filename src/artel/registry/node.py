@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from artel.contract.passport import FORGOTTEN_SECONDS, NOT_READY_SECONDS, OFFLINE_SECONDS, NodeState, Passport
+from artel.contract.passport import NOT_READY_SECONDS, OFFLINE_SECONDS, NodeState, Passport
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,6 @@ class RegisteredNode:
         if self.heartbeat_age < NOT_READY_SECONDS:
             return NodeState.ALIVE
         return NodeState.NOT_READY if self.heartbeat_age < OFFLINE_SECONDS else NodeState.OFFLINE
-
-    @property
-    def is_forgotten(self) -> bool:
-        """Whether the node has been away for so long that it is no longer listed."""
-        return self.heartbeat_age >= FORGOTTEN_SECONDS
 
     @property
     def takes_tasks(self) -> bool:
