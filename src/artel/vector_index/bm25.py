@@ -17,6 +17,7 @@ from itertools import islice, pairwise
 MAX_TOKENS = 10_000  # of a document
 MAX_QUERY_TERMS = 64  # every term costs the engine one posting list
 MAX_TOKEN_LENGTH = 64
+CACHED_DOCUMENTS = 512  # about 10 KB each
 SATURATION = 1.2  # BM25's k1
 LENGTH_WEIGHT = 0.75  # BM25's b
 AVERAGE_LENGTH = 128.0  # tokens; fixed, so that a document's vector doesn't depend on other documents
@@ -70,11 +71,14 @@ def query_vector(text: str) -> SparseVector:
 def word_scores(query: str, texts: Iterable[str]) -> list[float]:
     """Return how well each text matches a query by words, without idf; 0 if they share no word."""
     terms = query_vector(query).indices
-    scores = []
-    for document in map(document_vector, texts):
-        weights = dict(zip(document.indices, document.values, strict=True))
-        scores.append(sum(weights.get(index, 0.0) for index in terms))
-    return scores
+    return [sum(weights.get(index, 0.0) for index in terms) for weights in map(_weights, texts)]
+
+
+@lru_cache(maxsize=CACHED_DOCUMENTS)
+def _weights(text: str) -> dict[int, float]:
+    """Return the weight of each term of a document; the same few documents are asked for until they are indexed."""
+    document = document_vector(text)
+    return dict(zip(document.indices, document.values, strict=True))
 
 
 def full_match(query: str, documents: int) -> float:

@@ -16,6 +16,7 @@ from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryUnavailable,
 DEADLINE_SECONDS = 5.0
 WRITE_DEADLINE_SECONDS = 60.0  # also of lists
 READERS = 2
+MAX_COUNTS = 10_000
 UPSERT_POINTS = 64  # converting that many points holds the interpreter lock for 2 ms
 # Flushing also holds the interpreter lock until the disk is done: 15 ms for that many points, 60 to 300 for ten times
 # as many. Unflushed points are in the engine's write-ahead log and survive a kill.
@@ -33,6 +34,9 @@ class EdgeStore:
         self._deadline_seconds = deadline_seconds
         self._shard: EdgeShard | None = None
         self._ensured: set[str] = set()
+        # Numbers of memories, each valid until the next write; nobody else writes to the shard.
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._writes = 0
         self._unflushed = 0
         name = "memory index"
         self._readers = EngineThreads(name, MemoryUnavailable, threads=READERS, deadline_seconds=deadline_seconds)
@@ -91,8 +95,16 @@ class EdgeStore:
         await self._writer.run(self._rename, old, new)
 
     async def count(self, collection: str) -> int:
+        known = self._counts.get(collection)
+        if known is not None and known[0] == self._writes:
+            return known[1]
         request = EdgeGate(collection, self._dimensions).count()
-        return await self._readers.run((await self._open_shard()).count, request)
+        shard, writes = await self._open_shard(), self._writes
+        counted = await self._readers.run(shard.count, request)
+        if len(self._counts) >= MAX_COUNTS:
+            self._counts.clear()
+        self._counts[collection] = writes, counted
+        return counted
 
     async def collections(self) -> list[str]:
         shard = await self._open_shard()  # no conversation waits for this list: it may take longer than a search
@@ -138,7 +150,10 @@ class EdgeStore:
 
     def _update(self, operation: UpdateOperation, points: int = 1) -> None:
         shard = self._open()
-        shard.update(operation)
+        try:
+            shard.update(operation)
+        finally:
+            self._writes += 1
         self._unflushed += points
         if self._unflushed >= FLUSH_AFTER_POINTS:
             shard.flush()
