@@ -255,6 +255,23 @@ def test_storage_quota_per_user(user: Person, limits: Limits, model: ModelServer
 
 
 @pytest.mark.req("SEC-05.3")
+def test_failed_write_does_not_count_against_the_storage_quota(
+    user: Person, limits: Limits, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    workspace_user = WorkspaceUser(user, model, script, mark)
+    agent_id = _agent(user, workspace_user.project["id"], "agent_keeper")
+    user.http.patch(f"/my/projects/{workspace_user.project['id']}/agents/{agent_id}", json={"tools": ["write_file"]})
+    limits(storage_bytes=6000)
+
+    result = workspace_user.call("write_file", "agent_keeper", path="../outside.txt", content="w" * 4000)
+
+    assert not result["success"]
+    assert "storage is full" not in result["error"]
+    memory = f"/my/projects/{workspace_user.project['id']}/agents/{agent_id}/context"
+    assert user.http.post(memory, json={"content": "x" * 4000}).status_code == 201
+
+
+@pytest.mark.req("SEC-05.3")
 def test_repeated_message_is_accepted_when_the_storage_is_full(user: Person, limits: Limits) -> None:
     project = user.project()
     _agent(user, project["id"], "thrifty")

@@ -29,7 +29,6 @@ from artel.contract.memory import (
     MemoryType,
     SearchMemory,
 )
-from artel.errors import ArtelError
 from artel.projects.transactions import get_project
 from artel.vector_index.store import Filter
 
@@ -79,8 +78,8 @@ async def list_memories(
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
 async def add_memory(body: AddMemory, context: Context, user: CurrentUser, services: Services) -> Memory:
     """Add a memory to the agent."""
-    await services.storage.take(user, len(body.content.encode()))
-    return Memory.of(await context.add(NewMemory(**dict(body))))
+    async with services.storage.reserved(user, len(body.content.encode())):
+        return Memory.of(await context.add(NewMemory(**dict(body))))
 
 
 @router.delete("", status_code=status.HTTP_204_NO_CONTENT)
@@ -132,12 +131,8 @@ async def edit_memory(
     content: str | None = changed.get("content")
     stored = await context.get(str(memory_id))
     more = max(0, len((content or "").encode()) - len(stored.content.encode()))
-    await services.storage.take(user, more)
-    try:
+    async with services.storage.reserved(user, more):
         return Memory.of(await context.edit(stored.id, content, changed.get("pinned")))
-    except ArtelError:
-        services.storage.give_back(user, more)
-        raise
 
 
 @router.delete("/{memory_id:uuid}", status_code=status.HTTP_204_NO_CONTENT)

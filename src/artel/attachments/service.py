@@ -10,7 +10,7 @@ from artel.attachments.repository import StoredAttachment
 from artel.attachments.unsent import MAX_DELETED, delete_old_unsent
 from artel.auth.principal import Principal
 from artel.db.engine import Database
-from artel.errors import ArtelError, TooManyUploads
+from artel.errors import TooManyUploads
 from artel.ids import uuid7
 from artel.poller import Poller
 from artel.task_workspaces.storage_quota import StorageQuota
@@ -41,14 +41,10 @@ class AttachmentService:
             await self._database.read(transactions.find_session, user, session_id)
             content = b"".join([chunk async for chunk in chunks])
             found = await asyncio.to_thread(file_type, name, content)
-            await self._storage.take(user, len(content))
-            try:
+            async with self._storage.reserved(user, len(content)):
                 return await self._database.of(user).run(
                     transactions.add_attachment, session_id, uuid7(), name, content, found
                 )
-            except ArtelError:
-                self._storage.give_back(user, len(content))
-                raise
         finally:
             self._uploads[user.user_id] -= 1
             if not self._uploads[user.user_id]:

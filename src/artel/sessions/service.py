@@ -5,7 +5,7 @@ from artel.auth.principal import Principal
 from artel.contract.chat import ChatMessage, Found, NewFeedback
 from artel.contract.http import Page, Session
 from artel.db.engine import SEARCHERS
-from artel.errors import ArtelError, SearchTooLong, TooManySearches
+from artel.errors import SearchTooLong, TooManySearches
 from artel.ids import uuid7
 from artel.per_user_locks import PerUserLock
 from artel.sessions import transactions as sessions
@@ -46,18 +46,13 @@ class SessionService:
         """Create a session with copies of the messages up to a given one."""
         ids = [uuid7() for _ in range(fork.MAX_FORKED)]
         size = await self._database.read(fork.size_of_fork, user, session_id, message_id)
-        await self._services.storage.take(user, size)
-        return await self._database.of(user).run(fork.fork_session, session_id, message_id, uuid7(), ids)
+        async with self._services.storage.reserved(user, size):
+            return await self._database.of(user).run(fork.fork_session, session_id, message_id, uuid7(), ids)
 
     async def rate(self, user: Principal, session_id: str, message_id: str, new: NewFeedback) -> ChatMessage:
         """Store the user's feedback on an answer, also in the memory of the agents that answered."""
-        size = len(new.comment.encode())
-        await self._services.storage.take(user, size)
-        try:
+        async with self._services.storage.reserved(user, len(new.comment.encode())):
             return await self._database.of(user).run(rate_answer, session_id, message_id, new)
-        except ArtelError:
-            self._services.storage.give_back(user, size)
-            raise
 
     async def delete(self, user: Principal, session_id: str) -> None:
         """Delete a session and its messages."""

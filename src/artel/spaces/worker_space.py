@@ -238,8 +238,8 @@ class WorkerSpace:
         return await (await self.get_agent_context_store(agent_id)).search(query, top_k, where)
 
     async def add_context(self, agent_id: int, interaction: NewMemory) -> StoredMemory:
-        await self.services.storage.take(self.principal, len(interaction.content.encode()))
-        return await (await self.get_agent_context_store(agent_id)).add(interaction)
+        async with self.services.storage.reserved(self.principal, len(interaction.content.encode())):
+            return await (await self.get_agent_context_store(agent_id)).add(interaction)
 
     async def clear_context(self, agent_id: int) -> int:
         """Delete all memories of an agent and return their number."""

@@ -36,8 +36,8 @@ class AgentFiles:
 
     async def write(self, path: str, data: bytes) -> Written:
         """Create or replace a file, and create its folders."""
-        await self.storage.take(self.principal, len(data))
-        return await self.run(lambda workspace: workspace.write(self.agent_id, path, data))
+        async with self.storage.reserved(self.principal, len(data)):
+            return await self.run(lambda workspace: workspace.write(self.agent_id, path, data))
 
     async def read(self, path: str) -> Content:
         """Return the content of a file, and note that the agent has seen it."""

@@ -3,6 +3,8 @@
 import asyncio
 import time
 from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -46,8 +48,17 @@ class StorageQuota:
         self._users: OrderedDict[int, _Usage] = OrderedDict()
         self._measuring: dict[int, asyncio.Task[_Usage]] = {}
 
-    async def take(self, principal: Principal, size: int) -> None:
-        """Reserve bytes that are about to be stored; raise StorageFull if they exceed the quota."""
+    @asynccontextmanager
+    async def reserved(self, principal: Principal, size: int) -> AsyncIterator[None]:
+        """Count bytes that the block stores, unless it fails; raise StorageFull before it if they exceed the quota."""
+        await self._take(principal, size)
+        try:
+            yield
+        except Exception:
+            self.give_back(principal, size)
+            raise
+
+    async def _take(self, principal: Principal, size: int) -> None:
         use = self._users.get(principal.user_id)
         if use is None or time.monotonic() - use.measured_at > CACHE_SECONDS:
             use = await self._measured(principal)
@@ -65,7 +76,7 @@ class StorageQuota:
         self._users.pop(user_id, None)
 
     def give_back(self, principal: Principal, size: int) -> None:
-        """Release reserved bytes that were not stored."""
+        """Discount bytes that were not stored, or that were deleted."""
         use = self._users.get(principal.user_id)
         if use is not None:
             use.used = max(0, use.used - size)

@@ -90,29 +90,40 @@ class ChatService:
     ) -> Turn:
         """Store a message and queue its turn; return the earlier turn if the idempotency key was used before."""
         size = len(content.encode())
+        step = user, session_id, content, target, key, attachments, resent or Resent()
         try:
-            await self._services.storage.take(user, size)
+            async with self._services.storage.reserved(user, size):
+                turn, is_new = await self._accept(*step)
         except StorageFull:
             if key is None or not await self._database.read(was_accepted, user, session_id, key):
                 raise
-            size = 0  # the same request was accepted before
+            turn, _ = await self._accept(*step)  # the same request was accepted before
+        else:
+            if not is_new:
+                self._services.storage.give_back(user, size)
+        log.info("mode_chosen", session_id=session_id, mode=turn.mode, turn_id=turn.id)
+        return turn
+
+    async def _accept(
+        self,
+        user: Principal,
+        session_id: str,
+        content: str,
+        target: str | None,
+        key: str | None,
+        attachments: Sequence[str],
+        resent: Resent,
+    ) -> tuple[Turn, bool]:
+        """Store a message and queue its turn, or find the earlier one; return the turn and whether it is new."""
         tokens, files = await _count_tokens(content), None
-        resent = resent or Resent()
         if attachments or resent.attachments:
             files = NewAttachments(self._services.brain.takes_images, tuple(attachments), tuple(resent.attachments))
         what = uuid7(), uuid7(), content, tokens, target, key
         new = NewTurn(*what, resent.turn_id, files, resent.sets_recipient)
         is_planned = new.mode is Mode.ORCHESTRATED
         also = partial(add_workflow, workflow_id=uuid7(), request=content) if is_planned else None
-        try:
-            turn = await self._database.of(user).run(accept_message, session_id, new, self._refuse_if_unable, also)
-        except ArtelError:
-            self._services.storage.give_back(user, size)
-            raise
-        log.info("mode_chosen", session_id=session_id, mode=turn.mode, turn_id=turn.id)
-        if turn.id != new.turn_id:
-            self._services.storage.give_back(user, size)
-        return turn
+        turn = await self._database.of(user).run(accept_message, session_id, new, self._refuse_if_unable, also)
+        return turn, turn.id == new.turn_id
 
     async def retry(
         self, user: Principal, session_id: str, turn_id: str, key: str | None, changes: Retry | None = None
@@ -134,13 +145,10 @@ class ChatService:
 
     async def change(self, user: Principal, session_id: str, turn_id: str, content: str) -> TurnState:
         """Change the message of a queued turn."""
-        size = len(content.encode())
-        await self._services.storage.take(user, size)
-        tokens, replaced = await _count_tokens(content), size
-        try:
+        async with self._services.storage.reserved(user, len(content.encode())):
+            tokens = await _count_tokens(content)
             turn, replaced = await self._database.of(user).run(change_message, session_id, turn_id, content, tokens)
-        finally:
-            self._services.storage.give_back(user, replaced)
+        self._services.storage.give_back(user, replaced)
         return _state(turn)
 
     async def list(
