@@ -41,12 +41,14 @@ from tests.people import Person, close_clients  # noqa: E402 - needs sys.path fr
 
 # Authentication, database and plain data: listed, but not counted.
 UNCOUNTED = ("artel.auth", "artel.db", "artel.contract", "artel.errors", "artel.ids", "artel.kill_points", "artel.logs")
-# Periodic work of an idle server: left out together with everything that it calls, also on database threads.
+# Periodic work of an idle server, and titles, which wait for idle agents: left out with all that they call, also on
+# database threads.
 BACKGROUND = {
     "artel.poller:Poller._run",
     "artel.agent_memory.indexer:Indexer.run",
     "artel.events.project_log:ProjectEventWriter._write",
     "artel.connector.connector:Connector._keep_alive",
+    "artel.sessions.titles:Titles._run",
 }
 # Work that background tasks may start: back in the walk.
 FOREGROUND = {"artel.runs.host:Host._drain"}

@@ -27,6 +27,12 @@ def test_every_package_is_in_the_code_map() -> None:
     assert set(re.findall(r"^\| `([a-z_]+)/` \|", PAGE.read_text(), re.MULTILINE)) == packages
 
 
+def test_every_module_outside_packages_is_below_the_code_map() -> None:
+    modules = {path.name for path in SOURCE.glob("*.py") if not path.name.startswith("__")}
+
+    assert modules - set(re.findall(r"`([a-z_]+\.py)`", PAGE.read_text().partition("## Objects")[0])) == set()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_files_and_functions_in_the_text_exist(page: Path) -> None:
     missing = []
