@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from artel.cli.command_line import AsJson, Server, command_group, connect
-from artel.cli.output import secret_from_user, show, table
+from artel.cli.output import say, secret_from_user, show, table
 from artel.errors import ArtelError, Kind
 
 sessions = command_group("Manage your logins.")
@@ -68,7 +68,7 @@ def logout(server: Server = None, as_json: AsJson = False) -> None:
                 client.call("POST", "/auth/logout")
         except ArtelError as failure:
             if failure.kind is not Kind.UNAUTHENTICATED:  # else the login has already ended
-                typer.echo(f"artel: the server did not end the login: {failure.detail}", err=True)
+                say(f"artel: the server did not end the login: {failure.detail}", err=True)
     was_logged_in = credentials.forget(url)
     sentence = f"Logged out of {url}." if was_logged_in else f"Not logged in to {url}."
     show({"server": url, "logged_out": was_logged_in}, as_json, sentence)

@@ -110,7 +110,7 @@ def _refused(response: httpx.Response) -> ServerRefused:
         problem = response.json()
         seconds = response.headers.get("retry-after", "")
         retry_after = int(seconds) if seconds.isdecimal() else None
-        return ServerRefused(response.status_code, problem["code"], problem["detail"], retry_after)
+        return ServerRefused(response.status_code, str(problem["code"]), str(problem["detail"]), retry_after)
     except (ValueError, KeyError, TypeError):
         return ServerRefused(
             response.status_code, "no_artel", f"{response.url} answered {response.status_code}; is it an Artel server?"
