@@ -1,7 +1,6 @@
 """The server's configuration: read once from the environment and an optional artel.yaml, then immutable."""
 
 import functools
-import ipaddress
 import os
 import re
 import sys
@@ -21,7 +20,7 @@ from pydantic_settings import (
 )
 
 from artel.errors import ConfigurationInvalid
-from artel.web_address import MAX_RULES, WebRefused, WebRules, parse_url
+from artel.web_address import MAX_RULES, WebRefused, WebRules, is_this_machine, parse_url
 
 PREFIX = "ARTEL_"
 FILE_NAME = "artel.yaml"
@@ -343,7 +342,7 @@ class Settings(BaseSettings):
             scheme = url.partition("://")[0]
             if scheme not in schemes:
                 raise ValueError(f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
-            if info.field_name == "jwks_url" and scheme == "http" and not _is_loopback(_host_of(url)):
+            if info.field_name == "jwks_url" and scheme == "http" and not is_this_machine(_host_of(url)):
                 raise ValueError("must begin with https://, except for an issuer on this machine")
             if scheme == "sqlite" and not url.removeprefix("sqlite://").strip("/"):
                 raise ValueError("must name a file, as in sqlite:///artel.db or sqlite:////var/lib/artel.db")
@@ -431,7 +430,7 @@ class Settings(BaseSettings):
     @property
     def listens_on_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        return _is_loopback(self.host)
+        return is_this_machine(self.host)
 
     @property
     def hosts(self) -> frozenset[str] | None:
@@ -504,16 +503,6 @@ def without_password(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     login, at, address = rest.rpartition("@")
     return f"{scheme}{separator}{'***@' if login or at else ''}{address.partition('?')[0].partition('#')[0]}"
-
-
-def _is_loopback(host: str) -> bool:
-    """Return whether the host is a loopback address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _host_of(url: str) -> str:

@@ -173,6 +173,18 @@ def is_public(address: Address) -> bool:
     return address in _GLOBAL_V6 and not any(address in block for block in _RESERVED_V6)
 
 
+def is_this_machine(host: str) -> bool:
+    """Return whether a host is `localhost` or a loopback address; names such as `127.example.com` are not."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
 class WebRules:
     """What an operator allows: hosts by glob, ports, and hosts that may have private addresses."""
 

@@ -15,7 +15,7 @@ from artel.auth.throttle import counters_of
 from artel.client.credentials import Credentials, normal_server
 from artel.contract.http import MAX_SETTINGS_CHARACTERS, MAX_SETTINGS_DEPTH, NewAgent, NewProject
 from artel.ids import uuid7
-from artel.settings import without_password
+from artel.settings import Settings, without_password
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -168,10 +168,39 @@ def test_damaged_credentials_file_counts_as_empty(tmp_path: Path, broken: str) -
         ("artel.example.org", "https://artel.example.org"),
         ("https://artel.example.org/", "https://artel.example.org"),
         ("http://127.0.0.1:8700", "http://127.0.0.1:8700"),
+        ("127.8.8.8:8700", "http://127.8.8.8:8700"),
+        ("[::1]:8700", "http://[::1]:8700"),
+        ("127.evil.example:8700", "https://127.evil.example:8700"),
+        ("localhost.evil.example", "https://localhost.evil.example"),
+        ("127.0.0.1@evil.example", "https://127.0.0.1@evil.example"),
+        ("[::1", "https://[::1"),
     ],
 )
 def test_server_addresses_are_normalized(typed: str, normal: str) -> None:
     assert normal_server(typed) == normal
+
+
+@pytest.mark.req("SEC-04.4")
+@pytest.mark.parametrize(
+    ("host", "is_checked"),
+    [
+        ("127.0.0.1", True),
+        ("127.3.2.1", True),
+        ("LocalHost", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("0.0.0.0", False),  # noqa: S104 - not listened on
+        ("::", False),
+        ("127.evil.example", False),
+        ("localhost.evil.example", False),
+        ("192.168.0.1", False),
+    ],
+)
+def test_names_of_hosts_are_checked_by_default_when_only_this_machine_can_connect(host: str, is_checked: bool) -> None:
+    settings = Settings(host=host)
+
+    assert settings.listens_on_loopback is is_checked
+    assert settings.hosts == ({"127.0.0.1", "localhost", "[::1]", host.lower()} if is_checked else None)
 
 
 def _plain(text: str) -> str:

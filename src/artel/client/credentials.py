@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from artel.errors import NotAuthenticated
+from artel.web_address import is_this_machine
 
 DEFAULT_SERVER = "http://127.0.0.1:8700"
 MAX_SERVERS = 20
@@ -83,11 +84,11 @@ def normal_server(url: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
+    """Return whether the server of a URL is on this machine."""
     try:
-        host = urlsplit(url).hostname or ""
+        return is_this_machine(urlsplit(url).hostname or "")
     except ValueError:
         return False
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def write_private(path: Path, text: str) -> None:

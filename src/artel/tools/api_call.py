@@ -27,6 +27,7 @@ from artel.web_address import (
     WebRules,
     WebTarget,
     is_public,
+    is_this_machine,
     parse_url,
 )
 
@@ -56,8 +57,7 @@ class Endpoint(NamedTuple):
     @property
     def is_loopback(self) -> bool:
         """Whether it is this machine, by its name or its address."""
-        address = _address(self.name)
-        return self.name == "localhost" or (address is not None and address.is_loopback)
+        return is_this_machine(self.name)
 
     @property
     def may_be_private(self) -> bool:
