@@ -1,6 +1,7 @@
 """Validation of paths, secret and protected names, and globs."""
 
 import posixpath
+import time
 import unicodedata
 from collections.abc import Callable
 
@@ -378,10 +379,13 @@ def test_globs_of_allow_and_deny_lists(glob: str, path: str, expected: bool) -> 
     assert matches(tuple(path.split("/")), (glob,)) is expected
 
 
+@pytest.mark.req("SEC-03.5")
 @given(
     names=st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=6),
     pattern=st.lists(st.sampled_from(["a", "*", "**"]), min_size=2, max_size=6),
 )
+@example(names=["a", "b", "a", "a"], pattern=["**", "a", "a", "**"])
+@example(names=["a", "b", "a"], pattern=["a", "**", "b", "**", "b", "a"])
 @settings(max_examples=by_depth(200, 500))
 def test_glob_matches_like_an_exhaustive_search(names: list[str], pattern: list[str]) -> None:
     def search(names: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
@@ -392,3 +396,15 @@ def test_glob_matches_like_an_exhaustive_search(names: list[str], pattern: list[
         return bool(names) and pattern[0] in ("*", names[0]) and search(names[1:], pattern[1:])
 
     assert matches(tuple(names), ("/".join(pattern),)) is search(tuple(names), tuple(pattern))
+
+
+@pytest.mark.req("SEC-02.1")
+def test_hostile_globs_take_no_time_on_deep_paths() -> None:
+    # Trying every place for every `**` takes 40 seconds.
+    globs = tuple("/".join(f"**/*a*[a{number}{step}]" for step in range(60)) + "/b" for number in range(100))
+    began = time.process_time()
+
+    found = [matches((*("a" * 15,) * 63, f"a{number}"), globs) for number in range(400)]
+
+    assert not any(found)
+    assert time.process_time() - began < 15

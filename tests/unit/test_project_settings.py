@@ -44,3 +44,33 @@ def test_all_nodes_are_allowed_unless_the_settings_name_some(stored: dict[str, A
 @pytest.mark.parametrize("stored", ["*", [""], [7], None])
 def test_no_node_is_allowed_if_the_settings_for_nodes_are_not_valid(stored: object) -> None:
     assert EffectiveSettings.of({"nodes_allowed": stored}).nodes_allowed == ()
+
+
+HOSTILE_GLOBS = [
+    pytest.param(["a*b" * 33], "a glob may have at most 32 wildcards", id="in-one"),
+    pytest.param(["/".join("?" * 31)] * 10, "at most 300 wildcards together", id="in-all"),
+    pytest.param(["x" * 999] * 21, "at most 20000 characters together", id="characters"),
+]
+
+
+@pytest.mark.req("SEC-02.1")
+@pytest.mark.parametrize(("globs", "message"), HOSTILE_GLOBS)
+@pytest.mark.parametrize("name", ["allowed_paths", "denied_paths"])
+def test_all_tools_are_off_if_path_rules_would_take_long_to_match(name: str, globs: list[str], message: str) -> None:
+    settings = EffectiveSettings.of({"tools": {"tool_list_files": {name: globs}}})
+
+    assert not settings.policy.tools["*"].enabled
+    assert message in str(settings.policy.problem)
+
+
+@pytest.mark.req("SEC-02.1")
+def test_no_node_is_allowed_if_the_globs_would_take_long_to_match() -> None:
+    assert EffectiveSettings.of({"nodes_allowed": ["a*" * 33]}).nodes_allowed == ()
+
+
+def test_usual_path_rules_are_within_the_limits() -> None:
+    globs = [f"**/folder-{number}/20??-??-??/[a-f]*.py" for number in range(30)] + ["**/**/**/*", "**"]
+
+    settings = EffectiveSettings.of({"tools": {"*": {"denied_paths": globs}}})
+
+    assert settings.policy.rule("tool_list_files").denied_paths == globs

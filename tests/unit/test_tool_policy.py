@@ -268,3 +268,14 @@ def test_denied_paths_of_a_tool_and_of_all_tools_are_joined_and_each_bounded() -
     too_many = Policy(PolicySettings.of({"tools": {"*": {"denied_paths": [*globs, "x"]}}}))
     with pytest.raises(NotCalled, match=r"settings\.tools\.\*\.denied_paths: .* at most 100 items.* Correct"):
         too_many.check("tool_stat", Level.SAFE, {})
+
+
+@pytest.mark.req("SEC-02.3")
+@pytest.mark.parametrize(
+    ("entries", "globs", "is_slow"), [(200, 0, False), (201, 0, True), (20, 9, False), (20, 10, True), (0, 100, False)]
+)
+def test_many_comparisons_of_entries_with_globs_are_made_on_a_thread(entries: int, globs: int, is_slow: bool) -> None:
+    rules = {"*": ToolRule(denied_paths=[f"{number}/**" for number in range(globs)])}
+    data = {"files": [{"path": "a"}] * (entries // 2), "matches": [{"path": "a"}] * (entries - entries // 2)}
+
+    assert Policy(PolicySettings(tools=rules)).filters_slowly("tool_list_files", data) is is_slow

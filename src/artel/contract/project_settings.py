@@ -4,15 +4,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 APPROVAL_SECONDS = 300
 MAX_APPROVAL_SECONDS = 7 * 24 * 3600
 MAX_TASKS = 20  # of a plan
 
-# Bounded, since each entry of a listing is matched with each of them.
-Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)]
-NodeGlobs = Annotated[list[Annotated[str, Field(min_length=1, max_length=255)]], Field(max_length=100)]
+WILDCARDS = frozenset("*?[")
+MAX_WILDCARDS = 32  # in a glob
+MAX_ALL_WILDCARDS = 300  # in a list of globs
+MAX_GLOB_CHARACTERS = 20_000  # in a list of globs
+
+
+def count_wildcards(glob: str) -> int:
+    """Return how many signs of a glob match more than themselves; `**` counts as one."""
+    return sum(sign in WILDCARDS for sign in glob.replace("**", "*"))
+
+
+def _bounded(globs: list[str]) -> list[str]:
+    """Raise ValueError for globs that take long to match: each entry of a listing is matched with each of them."""
+    for glob in globs:
+        if count_wildcards(glob) > MAX_WILDCARDS:
+            raise ValueError(f"a glob may have at most {MAX_WILDCARDS} wildcards: {glob[:100]!r}")
+    if sum(map(count_wildcards, globs)) > MAX_ALL_WILDCARDS:
+        raise ValueError(f"the globs of a list may have at most {MAX_ALL_WILDCARDS} wildcards together")
+    if sum(map(len, globs)) > MAX_GLOB_CHARACTERS:
+        raise ValueError(f"the globs of a list may have at most {MAX_GLOB_CHARACTERS} characters together")
+    return globs
+
+
+Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100), AfterValidator(_bounded)]
+NodeGlobs = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=255)]], Field(max_length=100), AfterValidator(_bounded)
+]
 
 
 class ToolRule(BaseModel):

@@ -3,6 +3,7 @@
 import functools
 import re
 import unicodedata
+from collections.abc import Callable
 from fnmatch import fnmatchcase, translate
 
 from artel.paths.errors import InvalidPath, OutsideWorkspace
@@ -14,7 +15,11 @@ MAX_DEPTH = 64
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _DRIVE = re.compile(r"[A-Za-z]:")
 
+MAX_PARSED = 64  # lists of globs that are held parsed
+
 Parts = tuple[str, ...]
+_NameTest = Callable[[str], object]  # true if a name matches
+_Runs = tuple[tuple[_NameTest, ...], ...]
 
 
 def _globs(*lines: str) -> Parts:
@@ -127,11 +132,7 @@ def matches(parts: Parts, globs: tuple[str, ...]) -> bool:
     `**` matches any number of folders, also none; a glob without a slash matches a name at any depth.
     """
     names = _folded_all(parts)
-    for glob in globs:
-        pattern = _folded_all(tuple(part for part in glob.split("/") if part not in ("", ".")))
-        if _glob_matches(names, pattern if "/" in glob.strip("/") else ("**", *pattern)):
-            return True
-    return False
+    return any(_runs_match(names, runs) for runs in _parsed(globs))
 
 
 def _refuse_invisible_characters(path: str) -> None:
@@ -203,24 +204,47 @@ def _folded(name: str) -> str:
     return plain.split(":", 1)[0].rstrip(". ") or plain
 
 
-def _glob_matches(names: Parts, pattern: Parts) -> bool:
-    states = {0}  # indexes in the pattern that can be reached after the names so far, as in an NFA
-    for name in names:
-        states = _skip_stars(states, pattern)
-        states = {
-            index if pattern[index] == "**" else index + 1
-            for index in states
-            if index < len(pattern) and (pattern[index] == "**" or fnmatchcase(name, pattern[index]))
-        }
-        if not states:
+@functools.lru_cache(maxsize=MAX_PARSED)
+def _parsed(globs: tuple[str, ...]) -> tuple[_Runs, ...]:
+    """Return the runs of names between the `**` of each glob."""
+    parsed = []
+    for glob in globs:
+        pattern = [_folded(part) for part in glob.split("/") if part not in ("", ".")]
+        runs: list[list[_NameTest]] = [[]] if "/" in glob.strip("/") else [[], []]
+        for name in pattern:
+            if name == "**":
+                runs.append([])
+            else:
+                runs[-1].append(_name_test(name))
+        parsed.append(tuple(map(tuple, runs)))
+    return tuple(parsed)
+
+
+def _name_test(pattern: str) -> _NameTest:
+    if any(sign in pattern for sign in "*?["):
+        return re.compile(translate(pattern)).match
+    return pattern.__eq__
+
+
+def _runs_match(names: Parts, runs: _Runs) -> bool:
+    """Return whether the first run is the beginning, the last run the end, and the others follow in between.
+
+    The leftmost place of each run leaves the most room for the next, so no other place has to be tried.
+    """
+    first, last = runs[0], runs[-1]
+    if len(runs) == 1:
+        return len(names) == len(first) and _run_is_at(names, 0, first)
+    position, end = len(first), len(names) - len(last)
+    if position > end or not _run_is_at(names, 0, first) or not _run_is_at(names, end, last):
+        return False
+    for run in runs[1:-1]:
+        while position + len(run) <= end and not _run_is_at(names, position, run):
+            position += 1
+        position += len(run)
+        if position > end:
             return False
-    return len(pattern) in _skip_stars(states, pattern)
+    return True
 
 
-def _skip_stars(states: set[int], pattern: Parts) -> set[int]:
-    """Return the states with those added that are reached if `**` matches no folder."""
-    reachable = set(states)
-    for index in range(len(pattern)):
-        if index in reachable and pattern[index] == "**":
-            reachable.add(index + 1)
-    return reachable
+def _run_is_at(names: Parts, start: int, run: tuple[_NameTest, ...]) -> bool:
+    return all(test(name) for test, name in zip(run, names[start : start + len(run)], strict=True))

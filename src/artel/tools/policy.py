@@ -15,7 +15,7 @@ from artel.paths.policy import is_secret, matches, split_path
 
 CALLS_PER_MINUTE = 60
 MAX_PROJECTS = 1_000  # whose call times are held before those of idle ones are dropped
-MANY_ENTRIES = 200
+MANY_COMPARISONS = 200  # of entries with globs; more are made on a thread
 LISTS = ("files", "matches", "left_out", "unreadable")  # fields of a result with lists of entries that have a path
 HIGH_RISK_SECONDS = 600
 
@@ -111,6 +111,13 @@ class Policy:
             for name, value in data.items()
         }
 
+    def filters_slowly(self, tool: str, data: Any) -> bool:
+        """Return whether a result has so many entries, for so many globs, that it is filtered on a thread."""
+        lists = [data.get(name) for name in LISTS] if isinstance(data, dict) else []
+        entries = sum(len(found) for found in lists if isinstance(found, list))
+        rule = self.settings.rule(tool)
+        return entries * (1 + len(rule.allowed_paths) + len(rule.denied_paths)) > MANY_COMPARISONS
+
     def paths(self, tool: str) -> dict[str, list[str]]:
         """Return the globs for a tool's paths, which the connector applies to resolved paths."""
         rule = self.settings.rule(tool)
@@ -125,12 +132,6 @@ class Policy:
         """Return after how many seconds a request for approval expires."""
         seconds = self.settings.approval_seconds
         return max(seconds, HIGH_RISK_SECONDS) if risk == "high" else seconds
-
-
-def has_many_entries(data: Any) -> bool:
-    """Return whether a result has so many entries that it is filtered on a thread."""
-    lists = [data.get(name) for name in LISTS] if isinstance(data, dict) else []
-    return any(isinstance(entries, list) and len(entries) > MANY_ENTRIES for entries in lists)
 
 
 def arguments_hash(tool: str, arguments: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.text import is_encodable
 from artel.tools.consent import Consent, Decision, NeedsApproval, Question
-from artel.tools.policy import Level, NotCalled, Policy, Risk, arguments_hash, has_many_entries
+from artel.tools.policy import Level, NotCalled, Policy, Risk, arguments_hash
 from artel.tools.tool import Tool, ToolResult
 
 SHOWN_CHARACTERS = 500
@@ -158,7 +158,8 @@ class Toolbox:
         if not result.success:
             return result
         filtered = partial(policy.filtered, tool.name, result.data)
-        return replace(result, data=await asyncio.to_thread(filtered) if has_many_entries(result.data) else filtered())
+        is_slow = policy.filters_slowly(tool.name, result.data)
+        return replace(result, data=await asyncio.to_thread(filtered) if is_slow else filtered())
 
     def _take_resumed(self, call: ToolCall) -> bool:
         """Return whether this is the resumed call; a call with its id uses it up in any case.
