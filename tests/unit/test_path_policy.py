@@ -298,6 +298,13 @@ PLAIN = [
     "objects/model.py",
     "refs.md",
     "src/.new/x",
+    "Makefile",
+    "package.json",
+    "pyproject.toml",
+    "tests/conftest.py",
+    "src/build.py",
+    "scripts/python_lint.py",
+    "docs/agents-overview.md",
 ]
 
 

@@ -51,38 +51,50 @@ SECRET = _globs(
 )
 # Templates of a `.env` and public keys.
 NOT_SECRET = _globs("*.env.example *.env.sample *.env.template *.env.dist id_*.pub")
-# Not to be written without an approval for exactly this write: files that other programs execute or are configured by.
+# Not to be written without an approval for exactly this write: files that programs execute or are configured by without
+# being asked to: on entering a folder, opening it in an editor, starting an interpreter, committing or pushing. Not
+# listed: code that runs when a user builds, tests or starts the project, such as a Makefile or conftest.py.
 PROTECTED = _globs(
     "artel.yaml .artelignore",
     # Version control. With HEAD a folder with `config`, `objects` and `refs` becomes a bare repository.
-    "*.git/** git~*/** head config config.worktree .gitattributes .gitconfig .gitmodules .hg/** .hgrc .jj/**",
-    ".svn/**",
+    "*.git/** git~*/** head config config.worktree .gitattributes .gitconfig .gitmodules .lfsconfig .hg/** .hgrc",
+    ".jj/** .svn/**",
     # Hooks
     ".githooks/** .husky/** hooks/pre-* hooks/post-* hooks/applypatch-msg hooks/commit-msg hooks/fsmonitor*",
     "hooks/prepare-commit-msg hooks/push-to-checkout hooks/reference-transaction hooks/update",
     ".pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml lefthook.* .lefthook.* lefthook-local.*",
-    ".lefthook-local.* .lefthook/**",
-    # Editors and debuggers
-    ".vscode/** .idea/** .run/** .fleet/** .zed/** .helix/** .nova/** .devcontainer/** .devcontainer.json",
-    "*.code-workspace *.sublime-project *.sublime-workspace .vim/** .vimrc _vimrc .exrc .ideavimrc .nvim/** .nvimrc",
-    ".nvim.lua .emacs .emacs.d/** .dir-locals.el .dir-locals-2.el .gdbinit .lldbinit",
+    ".lefthook-local.* .lefthook/** .overcommit.yml .huskyrc .huskyrc.*",
+    # Editors, debuggers and what they run in the background
+    ".vscode/** .idea/** .run/** .fleet/** .zed/** .helix/** .nova/** .vs/** .settings/** .project .theia/**",
+    "*.code-workspace *.sublime-project *.sublime-workspace .vim/** .vimrc _vimrc .exrc .lvimrc .ideavimrc .nvim/**",
+    ".nvimrc .nvim.lua .emacs .emacs.d/** .dir-locals.el .dir-locals-2.el .ycm_extra_conf.py .kateproject",
+    ".gdbinit .lldbinit .pdbrc .luarc.json .luarc.jsonc .pylintrc pylintrc .eslintrc .eslintrc.* eslint.config.*",
+    "prettier.config.* stylelint.config.* directory.build.* build.rs rust-toolchain rust-toolchain.toml",
+    # Development environments
+    ".devcontainer/** .devcontainer.json devfile.yaml .devfile.yaml .gitpod.yml .gitpod.dockerfile .replit replit.nix",
+    ".codesandbox/** .stackblitzrc .idx/** devbox.json flake.nix shell.nix devenv.nix devenv.yaml devenv.local.nix",
     # Shells and terminals
     ".bashrc .bash_* .profile .zshrc .zshenv .zprofile .zlogin .zlogout .cshrc .tcshrc .kshrc .login .logout",
-    ".aliases .inputrc .envrc .screenrc .tmux.conf .xinitrc .xprofile .curlrc .wgetrc",
+    ".aliases .inputrc .envrc .direnv/** .autoenv .autoenv.* .autoenv_leave.* .screenrc .tmux.conf .xinitrc .xprofile",
+    ".curlrc .wgetrc autorun.inf desktop.ini",
     # Continuous integration
     ".github/** .gitea/** .forgejo/** .gitlab-ci.yml .gitlab-ci.yaml .gitlab/** .circleci/** .cirrus.yml",
     ".cirrus.yaml .cirrus.star .travis.yml .travis.yaml .drone.yml .drone.yaml .drone.star .woodpecker.yml",
     ".woodpecker.yaml .woodpecker/** .buildkite/** .semaphore/** .teamcity/** .tekton/** .ci/** appveyor.yml",
     "appveyor.yaml .appveyor.yml azure-pipelines.yml azure-pipelines.yaml bitbucket-pipelines.yml",
     "bitbucket-pipelines.yaml bitrise.yml buildspec.yml buildspec.yaml cloudbuild.yml cloudbuild.yaml",
-    "codemagic.yaml jenkinsfile jenkinsfile.*",
+    "codemagic.yaml jenkinsfile jenkinsfile.* .readthedocs.yml .readthedocs.yaml netlify.toml vercel.json",
     # Package managers and interpreters
-    ".cargo/** .npmrc .yarn/** .yarnrc .yarnrc.yml .pnpmfile.* mise.toml mise.*.toml .mise.toml .mise.*.toml",
-    ".mise/** .tool-versions sitecustomize.py usercustomize.py *.pth pyvenv.cfg site-packages/** dist-packages/**",
+    ".cargo/** .npmrc .yarn/** .yarnrc .yarnrc.yml .pnpmfile.* bunfig.toml .bunfig.toml pip.conf pip.ini uv.toml",
+    "mise.toml mise.*.toml .mise.toml .mise.*.toml .mise/** .tool-versions .mvn/** node_modules/**",
+    "sitecustomize.py usercustomize.py *.pth pyvenv.cfg site-packages/** dist-packages/** bin/activate* bin/python*",
+    "scripts/activate* ipython_*config.py ipython_*config.json jupyter_*config.py jupyter_*config.json",
+    ".rprofile .renviron .irbrc .pryrc .octaverc .ghci .ocamlinit .iex.exs",
     # Coding agents
-    "agents.md agents.*.md claude.md claude.*.md gemini.md qwen.md .claude/** .gemini/** .cursor/** .cursorrules",
-    ".windsurf/** .windsurfrules .clinerules/** .roo/** .roorules .codex/** .continue/** .kiro/** .junie/**",
-    ".opencode/** opencode.json opencode.jsonc .aider.* .goosehints .mcp.json mcp.json",
+    "agent.md agents.md agents.*.md claude.md claude.*.md gemini.md qwen.md crush.md warp.md .agent/** .agents/**",
+    ".claude/** .gemini/** .cursor/** .cursorrules .windsurf/** .windsurfrules .clinerules/** .cline/** .roo/**",
+    ".roorules .codex/** .continue/** .kiro/** .junie/** .trae/** .augment/** .amazonq/** .factory/** .crush/**",
+    ".crush.json crush.json .opencode/** opencode.json opencode.jsonc .aider.* .goosehints .mcp.json mcp.json",
 )
 _BACKUP = re.compile(r"(?:~|#|\.bak|\.backup|\.old|\.orig|\.save|\.sw[a-p]|\.~\d{1,9})\Z")
 MAX_BACKUPS = 255  # as many suffixes as a name can have
