@@ -1,6 +1,7 @@
-"""The files and functions that the architecture page names exist, and the page names every package."""
+"""The files, functions and classes that pages for developers name exist; the code map names every package."""
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -11,12 +12,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "artel"
 PAGE = ROOT / "docs" / "architecture.md"
-PAGES = [PAGE, ROOT / "docs" / "how-to" / "extend-the-server.md"]
+PAGES = [PAGE, ROOT / "docs" / "how-to" / "extend-the-server.md", ROOT / "docs" / "glossary.md"]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 HINT = "Correct the page; for the generated tables run: make walk ARGS=--write"
 _CODE = re.compile(r"`([^`]+)`")
 _FILE = re.compile(r"^[a-z_/]+\.py$")
 _NAME = re.compile(r"^(?!.*\.(?:py|md|js)$)_*[A-Za-z]\w*(\.\w+)*$")
 _METHOD = re.compile(r"^[A-Z]\w*\.\w+$")
+_CLASS = re.compile(r"^(?:[A-Z][a-z]+){2,}$")
+_FOLDER = re.compile(r"^[a-z_]+(?:/\w+)*/$")
 _DIAGRAM = re.compile(r"```mermaid\n(.+?)```", re.DOTALL)
 _SECTION = re.compile(r"(?m)^(?=\d+\. |#+ |\| |- )|\n\n")
 
@@ -39,12 +43,21 @@ def test_files_and_functions_in_the_text_exist(page: Path) -> None:
     for section in _SECTION.split(_DIAGRAM.sub("", page.read_text())):
         words = _CODE.findall(section)
         files = [word for word in words if _FILE.match(word)]
-        missing += [file for file in files if not ((SOURCE / file).exists() or (ROOT / file).exists())]
+        folders = [word for word in words if _FOLDER.match(word)]
+        missing += [path for path in files + folders if not ((SOURCE / path).exists() or (ROOT / path).exists())]
         if files:
-            names = _NAME if page == PAGE else _METHOD  # the other page also has names of fields in requests
+            names = _NAME if page == PAGE else _METHOD  # other pages also have names of fields in requests
             missing += [word for word in words if names.match(word) and not _is_defined(word, files)]
 
     assert missing == [], HINT
+
+
+@pytest.mark.parametrize("page", [*PAGES, *DECISIONS], ids=lambda page: page.stem)
+def test_classes_in_the_text_exist(page: Path) -> None:
+    named = {word for word in _CODE.findall(page.read_text()) if _CLASS.match(word)}
+    defined = {name for file in SOURCE.rglob("*.py") for name in _names(str(file.relative_to(SOURCE)))}
+
+    assert named - defined - set(dir(builtins)) - {"SameSite", "HttpOnly"} == set()
 
 
 def test_files_and_functions_in_the_diagrams_exist() -> None:
