@@ -13,9 +13,10 @@ from structlog.testing import capture_logs
 
 from artel.bus.bus import Delivery, QueueSpec
 from artel.bus.local import LocalBroker, LocalBus
+from artel.bus.receiver import Received
 from artel.bus.topology import command_queue, commands_of, event_key, signals_to
 from artel.contract.agent_file import AgentFile
-from artel.contract.envelope import Command, Control, Envelope, Event, Result
+from artel.contract.envelope import MAX_BYTES, Command, Control, Envelope, Error, Event, Result
 from artel.contract.node_messages import Progress
 from artel.errors import ServerBusy
 from artel.ids import uuid7
@@ -45,6 +46,7 @@ class Scene:
     """A registered node that the test plays, and a client with commands for it."""
 
     chat: ChatUser
+    broker: LocalBroker
     bus: LocalBus
     client: NodeClient
     deliveries: list[Delivery] = field(default_factory=list)
@@ -80,9 +82,10 @@ class Scene:
         finally:
             asking.cancel()
 
-    async def reply(self, text: str, epoch: int | None) -> None:
+    async def reply(self, text: str, epoch: int | None, delivery: Delivery | None = None) -> None:
+        """Send an answer to a delivery, by default the last one."""
         answer = Envelope.of(Result(output=text), source=NAME, nodeuid="uid", nodeepoch=epoch)
-        assert await self.bus.reply(self.deliveries[-1], answer)
+        assert await self.bus.reply(delivery or self.deliveries[-1], answer)
 
     async def status_of(self, command: NewCommand) -> str:
         found = await self.chat.database.read(lambda c: NodeCommandRepository(c, self.chat.user).get(command.id))
@@ -97,7 +100,7 @@ async def scene(chat: ChatUser, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     bus, node_bus = LocalBus(broker), LocalBus(broker, name=NAME)
     client = NodeClient(bus, chat.database, NodeRegistry(chat.database, bus, protocol="local"))
     await client.start()
-    made = Scene(chat, node_bus, client)
+    made = Scene(chat, broker, node_bus, client)
     await made.register()
     await node_bus.subscribe(QueueSpec(command_queue(NAME), (commands_of(NAME),)), made.take, at_once=10)
     yield made
@@ -119,6 +122,47 @@ async def test_answer_of_an_older_instance_is_refused(scene: Scene) -> None:
         answer = await asyncio.wait_for(asking, 30)
     assert isinstance(answer.data, Result)
     assert answer.data.output == "New."
+
+
+@pytest.mark.req("AGT-07.1")
+async def test_node_that_was_not_sent_a_command_can_not_answer_it(scene: Scene) -> None:
+    first, second = await scene.command(), await scene.command()
+    async with scene.asking(first) as asking, scene.asking(second) as another:
+        of_first, of_second = scene.deliveries
+        # Reports of progress, which every node can read, name all commands.
+        for guess in (first.id, f"{first.id}.", f"{first.id}{(of_second.correlation_id or '')[len(second.id) :]}", ""):
+            await scene.reply("Forged.", 1, replace(of_second, correlation_id=guess))
+        await scene.reply("Of the second.", 1, of_second)
+        await scene.reply("Of the first.", 1, of_first)
+        answers = await asyncio.wait_for(asyncio.gather(asking, another), 30)
+    assert [answer.data.output for answer in answers if isinstance(answer.data, Result)] == [
+        "Of the first.",
+        "Of the second.",
+    ]
+
+
+@pytest.mark.req("AGT-07.1")
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"x" * (MAX_BYTES + 1), "bytes"),
+        (b"[" * 100_000, "not JSON"),
+        (b'{"type": "ai.team.result", "source": "a", "data": {"metrics": {"cost_usd": -5}}}', "cost_usd"),
+        (Envelope.of(Event(event_type="a"), source=NAME).to_bytes(), "ai.team.event"),
+    ],
+    ids=["too large", "too deep", "negative cost", "event"],
+)
+async def test_answer_that_can_not_be_read_ends_the_command_at_once(scene: Scene, body: bytes, problem: str) -> None:
+    command = await scene.command()
+    async with scene.asking(command) as asking:
+        [sent] = scene.deliveries
+        assert sent.reply_to is not None
+        unreadable = Received(body, sent.reply_to, None, sent.correlation_id, attempt=1)
+        assert scene.broker.publish(unreadable, 60, sent.reply_to)
+        answer = await asyncio.wait_for(asking, 30)
+    assert isinstance(answer.data, Error)
+    assert answer.data.error.retryable  # by another node
+    assert problem in answer.data.error.message
 
 
 @pytest.mark.req("AGT-10.1")

@@ -292,6 +292,20 @@ async def test_what_a_free_model_costs_all_the_same_is_charged(payer: Payer) -> 
     assert await payer.stands() == (20_000, 0)
 
 
+@pytest.mark.req("AGT-01.3")
+async def test_node_can_not_charge_much_more_than_its_command_may_cost(payer: Payer) -> None:
+    guard, database, nodes = await payer.begin(), HeldDatabase(payer), Nodes(DEMO)
+    database.go_on.set()
+    metrics = Metrics(llm_calls=1, model=DEMO, input_tokens=10, output_tokens=5, cost_usd=1e300)
+    nodes.reply = Envelope.of(Result(output={"text": "Done."}, metrics=metrics), source=NAME)
+    run = _run_of(payer, guard, database, nodes)
+
+    await run.answer((Message("user", "Hi"),))
+
+    assert await payer.stands() == (1_000_000, 0)  # twice the limit of the test, $0.50
+    assert run._task.tally.usage.cost_usd == 1
+
+
 def _paused(node: RegisteredNode) -> RegisteredNode:
     status = node.passport.status.model_copy(update={"phase": "Paused"})
     return replace(node, passport=node.passport.model_copy(update={"status": status}))

@@ -10,6 +10,7 @@ from artel.bus.bus import (
     Delivery,
     Handler,
     HintCallback,
+    InvalidCallback,
     LockCallback,
     NameTaken,
     NoListener,
@@ -101,12 +102,20 @@ class BaseBus(Bus, ABC):
         if self._closed:
             raise BusClosed("The bus is closed.")
 
-    def _receiver(self, spec: QueueSpec, handler: Handler, at_once: int) -> Receiver:
+    def _receiver(
+        self, spec: QueueSpec, handler: Handler, at_once: int, on_invalid: InvalidCallback | None
+    ) -> Receiver:
         """Return the receiver of a new subscription; raise BusClosed or InvalidKey."""
         self._check_open()
         for pattern in spec.keys:
             check_key(pattern, wildcards=True)
-        return Receiver(spec.name, handler, at_once=at_once, refuse=self._refuse)
+
+        async def refuse(received: Received, problem: InvalidMessage) -> None:
+            if on_invalid and received.correlation_id:
+                on_invalid(received.correlation_id, problem)
+            await self._refuse(received, problem)
+
+        return Receiver(spec.name, handler, at_once=at_once, refuse=refuse)
 
     async def _stop(self, grace_seconds: float) -> None:
         """Cancel every subscription, release every lock and fail every request."""

@@ -119,6 +119,7 @@ class Hint:
 
 
 Handler = Callable[[Delivery], Awaitable[None]]
+InvalidCallback = Callable[[str, InvalidMessage], None]  # the correlation id of the message, and what is wrong
 HintCallback = Callable[[Hint], None]
 
 
@@ -185,12 +186,15 @@ class Bus(Sender, Protocol):
     def connected(self) -> bool:
         """Whether messages can be sent and received now."""
 
-    async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> Subscription:
+    async def subscribe(
+        self, spec: QueueSpec, handler: Handler, *, at_once: int = 1, on_invalid: InvalidCallback | None = None
+    ) -> Subscription:
         """Run the handler for every message of the queue, at most `at_once` concurrently.
 
         A message is acknowledged when the handler returns, so a handler replies before that. If it raises, the message
         is redelivered, up to `max_deliveries` in total, and then becomes a dead letter. An invalid message, or
-        one for which it raises MessageRefused, becomes a dead letter at once and is answered with INVALID_ARGUMENT.
+        one for which it raises MessageRefused, becomes a dead letter at once and is answered with INVALID_ARGUMENT;
+        `on_invalid` is told of it first, with its correlation id.
         Raises NameTaken, QueueMismatch or BusUnavailable.
         """
 

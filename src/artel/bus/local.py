@@ -11,6 +11,7 @@ from artel.bus.bus import (
     DeadLetter,
     Handler,
     Hint,
+    InvalidCallback,
     LockCallback,
     LockState,
     NameTaken,
@@ -253,8 +254,10 @@ class LocalBus(BaseBus):
         await asyncio.sleep(0)  # backpressure: lets handlers run when a caller publishes in a loop
         return routed
 
-    async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> LocalSubscription:
-        receiver = self._receiver(spec, handler, at_once)
+    async def subscribe(
+        self, spec: QueueSpec, handler: Handler, *, at_once: int = 1, on_invalid: InvalidCallback | None = None
+    ) -> LocalSubscription:
+        receiver = self._receiver(spec, handler, at_once, on_invalid)
         subscription = LocalSubscription(self._broker, spec, receiver, self._subscriptions)
         self._subscriptions.add(subscription)
         return subscription

@@ -18,6 +18,7 @@ from artel.bus.bus import (
     DeadLetter,
     Handler,
     Hint,
+    InvalidCallback,
     LockCallback,
     NameTaken,
     QueueMismatch,
@@ -233,8 +234,10 @@ class RabbitBus(BaseBus):
         message = _persistent(envelope, ttl_seconds, reply_to, correlation_id)
         return await self._publisher.send(MAIN_EXCHANGE, check_key(key), message)
 
-    async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> RabbitSubscription:
-        receiver = self._receiver(spec, handler, at_once)
+    async def subscribe(
+        self, spec: QueueSpec, handler: Handler, *, at_once: int = 1, on_invalid: InvalidCallback | None = None
+    ) -> RabbitSubscription:
+        receiver = self._receiver(spec, handler, at_once, on_invalid)
         # The broker allows one connection to declare its exclusive queue twice.
         if any(other.spec.exclusive and other.spec.name == spec.name for other in self._subscriptions):
             raise NameTaken(f"The name {spec.name} is taken.")

@@ -1,6 +1,7 @@
 """Commands of worker spaces to nodes: published until they are answered, and stopped when nobody wants the answer."""
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import Literal
 from artel.auth.principal import Principal
 from artel.bus.bus import Bus, BusUnavailable, Delivery, QueueFull, QueueSpec, Subscription
 from artel.bus.topology import command_key, event_key, event_queue, reply_queue
-from artel.contract.envelope import Command, Envelope, Error, Event, Result
+from artel.contract.envelope import Command, Envelope, Error, ErrorInfo, Event, InvalidMessage, Result
 from artel.contract.node_messages import SERVER, Progress
 from artel.db.engine import Database
 from artel.db.tx import Tx
@@ -59,6 +60,8 @@ class _InFlight:
     deadline: float
     on_progress: OnProgress
     uid: str
+    # All nodes can read the ids of commands, in reports of progress; this only the one that gets the command.
+    secret: str = field(default_factory=lambda: secrets.token_hex(16))
     restarts: int = 0  # of the node
     reply: Envelope | None = None
     problem: LossReason | None = None
@@ -72,6 +75,17 @@ class _InFlight:
     @property
     def tenant(self) -> tuple[int, int]:
         return self.principal.user_id, self.stored.project_id
+
+    @property
+    def correlation_id(self) -> str:
+        """What an answer has to carry."""
+        return f"{self.stored.id}.{self.secret}"
+
+    def answer(self, reply: Envelope) -> None:
+        """End the wait with the first answer."""
+        if self.reply is None:
+            self.reply = reply
+            self.changed.set()
 
     def give_up(self, problem: LossReason) -> None:
         """End the wait without an answer."""
@@ -99,8 +113,10 @@ class NodeClient:
 
     async def start(self) -> None:
         """Listen for answers and progress, and look after the commands in flight."""
-        for spec, handler in ((self._replies, self._on_reply), (self._progress, self._on_progress)):
-            self._subscriptions.append(await self._bus.subscribe(spec, handler, at_once=AT_ONCE))
+        on_invalid = self._on_unreadable_reply
+        replies = await self._bus.subscribe(self._replies, self._on_reply, at_once=AT_ONCE, on_invalid=on_invalid)
+        progress = await self._bus.subscribe(self._progress, self._on_progress, at_once=AT_ONCE)
+        self._subscriptions += [replies, progress]
         self._looks.start()
 
     async def close(self) -> None:
@@ -181,7 +197,7 @@ class NodeClient:
         key, address = command_key(stored.node_name, waiting.command.action), self._address
         try:
             routed = await self._bus.publish(
-                key, envelope, ttl_seconds=left, reply_to=address, correlation_id=stored.id
+                key, envelope, ttl_seconds=left, reply_to=address, correlation_id=waiting.correlation_id
             )
         except (BusUnavailable, QueueFull) as failure:
             log.warning("node_command_not_sent", node=stored.node_name, command_id=stored.id, reason=failure.detail)
@@ -220,9 +236,12 @@ class NodeClient:
     # Listening
 
     async def _on_reply(self, delivery: Delivery) -> None:
-        envelope, waiting = delivery.envelope, self._in_flight.get(delivery.correlation_id or "")
-        if waiting is None or not isinstance(envelope.data, Result | Error):
+        envelope, waiting = delivery.envelope, self._waiting_for(delivery.correlation_id or "")
+        if waiting is None:
             log.info("node_reply_ignored", node=envelope.source, message_id=envelope.id)
+            return
+        if not isinstance(envelope.data, Result | Error):
+            waiting.answer(_unreadable(waiting, f"It is {envelope.type}."))
             return
         name = waiting.stored.node_name
         newest = max(await self.registry.epoch_of(name), waiting.stored.node_epoch)
@@ -231,9 +250,18 @@ class NodeClient:
         if not is_refusal and (envelope.nodeepoch or 0) < newest:
             log.warning("node_reply_refused", node=name, uid=envelope.nodeuid, epoch=envelope.nodeepoch, newest=newest)
             waiting.was_cut_off = True  # the newest instance has the answer, or finds it
-        elif waiting.reply is None:
-            waiting.reply = envelope
-            waiting.changed.set()
+        else:
+            waiting.answer(envelope)
+
+    def _on_unreadable_reply(self, correlation_id: str, problem: InvalidMessage) -> None:
+        """End the wait for an answer that can't be read: the node would only send the same one again."""
+        if waiting := self._waiting_for(correlation_id):
+            waiting.answer(_unreadable(waiting, problem.detail))
+
+    def _waiting_for(self, correlation_id: str) -> _InFlight | None:
+        """Return the command that a reply answers; None if there is none, or another node has guessed its id."""
+        waiting = self._in_flight.get(correlation_id.partition(".")[0])
+        return waiting if waiting and waiting.correlation_id == correlation_id else None
 
     async def _on_progress(self, delivery: Delivery) -> None:
         data = delivery.envelope.data
@@ -247,6 +275,13 @@ class NodeClient:
         if waiting is not None and progress.node in ("", waiting.stored.node_name):
             waiting.heard_at = time.monotonic()
             waiting.on_progress(progress)
+
+
+def _unreadable(waiting: _InFlight, problem: str) -> Envelope:
+    """Return the error of a command whose answer can't be read; another node may do better."""
+    name = waiting.stored.node_name
+    error = ErrorInfo(code="INTERNAL", message=f"The answer can't be read. {problem}", retryable=True)
+    return Envelope.of(Error(error=error), source=name, subject=waiting.stored.id, nodeepoch=waiting.stored.node_epoch)
 
 
 def _note_sent(tx: Tx, command_id: str) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 from sqlalchemy import Connection
 
 from artel.agent_loop.parking import Parked
@@ -33,7 +33,6 @@ from artel.contract.envelope import (
     CommandLimits,
     Envelope,
     Error,
-    ErrorInfo,
     Metrics,
     Requirements,
     Result,
@@ -41,26 +40,24 @@ from artel.contract.envelope import (
 from artel.contract.node_messages import (
     ANSWER,
     CONTINUE,
-    MAX_STATE_CHARACTERS,
     AnswerParams,
     ContinueParams,
     Progress,
     SpaceMessage,
     SpaceTool,
-    ToolCallsOutput,
 )
 from artel.contract.parked_run import ParkedNodeRun, ParkedRun
 from artel.db.attempts import patiently
 from artel.db.lease import LeaseLost
 from artel.db.tx import Tx
-from artel.errors import AgentFailed, AgentUnavailable, ArtelError, BudgetExceeded, ServerBusy, TaskStopped
+from artel.errors import AgentFailed, AgentUnavailable, ArtelError, ServerBusy, TaskStopped
 from artel.logs import get_logger
 from artel.projects.transactions import project_settings
 from artel.registry.commands import OPEN, CommandStatus, NewCommand, NodeCommand, NodeCommandRepository
 from artel.registry.node import RegisteredNode
 from artel.registry.node_client import MAX_RESTARTS, NodeLost
+from artel.runs.node_answers import charged, failure_of, text_of, tool_calls_of
 from artel.runs.node_tools import NodeTools
-from artel.runs.progress_timeout import TimedOut
 from artel.runs.user_files import RunFiles
 from artel.text import storable
 from artel.tools.consent import NeedsApproval
@@ -74,16 +71,13 @@ FAILOVER_SECONDS = 10.0  # that another node gets to appear
 LOOK_SECONDS = 1.0
 DEFAULT_RETRIES = 3
 RESERVED_CALLS = 8  # model calls that a command's reservation is meant for
-MESSAGE_CHARACTERS = 2_000
 PHASE_CHARACTERS = 100
 NODE_PROBLEMS = {
     "lost": "is lost",
     "stuck": "made no progress",
     "restarted": f"was restarted {MAX_RESTARTS} times during the task",
 }
-MAX_CALLS = 100  # that a node may ask for at once
 MAX_TOKENS = 10**9
-MAX_COST_USD = 1_000_000.0
 
 log = get_logger(__name__)
 
@@ -116,6 +110,7 @@ class NodeRun:
         self._task = run.task
         self._toolbox = toolbox
         self._tools = NodeTools(run, toolbox, files)
+        self._most_usd = run.space.services.settings.node_task_cost_usd  # that a command may cost
         self._parked = ParkedNodeRun()  # what the run would be parked with now
         self._attempt = 0
         self._failovers = 0
@@ -132,9 +127,9 @@ class NodeRun:
             step = await self._next_step(messages)
             while True:
                 output = await self._output(step)
-                tool_request = _tool_calls(output)
+                tool_request = tool_calls_of(output)
                 if tool_request is None:
-                    text = _text(output)
+                    text = text_of(output)
                     self._run.timeout.token(text)
                     return text
                 parked = ParkedNodeRun(
@@ -243,7 +238,7 @@ class NodeRun:
                 if isinstance(data, Result):
                     self._answered_by = command.node_name
                     return data.output
-                problem = _failure(data.error, command.node_name)
+                problem = failure_of(data.error, command.node_name)
                 if not data.error.retryable:
                     raise problem
                 is_back_soon = False
@@ -470,7 +465,7 @@ class NodeRun:
 
     async def _reserve(self, command_id: str, step: _Step) -> float:
         """Reserve what a command may cost and return its limit; models that are free or have no price need none."""
-        most, guard, model = self._services.settings.node_task_cost_usd, self._run.budget_guard, self._model
+        most, guard, model = self._most_usd, self._run.budget_guard, self._model
         if guard is None:
             return most
         if model == prices.DEMO:  # that is what the node says: no budget refuses it, and what it costs is charged
@@ -484,12 +479,12 @@ class NodeRun:
 
     async def _settle(self, command_id: str, cost: float | None) -> None:
         if self._run.budget_guard is not None:
-            await self._run.budget_guard.settle(command_id, None if cost is None else min(cost, MAX_COST_USD))
+            await self._run.budget_guard.settle(command_id, charged(cost, self._most_usd))
 
     def _count(self, metrics: Metrics) -> None:
         """Add what a node has used to the usage of the task."""
         is_used = metrics.llm_calls or metrics.input_tokens or metrics.cost_usd != 0  # also if its cost is unknown
-        cost = None if metrics.cost_usd is None else min(metrics.cost_usd, MAX_COST_USD)
+        cost = charged(metrics.cost_usd, self._most_usd)
         if is_used:
             tokens = min(metrics.input_tokens, MAX_TOKENS), min(metrics.output_tokens, MAX_TOKENS)
             model, calls = storable(metrics.model)[:200] or self._model, min(max(1, metrics.llm_calls), MAX_TOKENS)
@@ -500,7 +495,7 @@ class NodeRun:
         if command.answer is None:
             return
         data = Envelope.model_validate(command.answer).data
-        if isinstance(data, Result) and (tool_request := _tool_calls(data.output)):
+        if isinstance(data, Result) and (tool_request := tool_calls_of(data.output)):
             made = self._parked.tool_calls + len(tool_request.calls)
             self._parked = self._parked.model_copy(update={"tool_calls": made})
         if counts and isinstance(data, Result | Error):
@@ -529,7 +524,7 @@ def is_resumable(command: NodeCommand) -> bool:
     if command.status != "answered" or command.answer is None:
         return False
     data = Envelope.model_validate(command.answer).data
-    return isinstance(data, Result) and _tool_calls(data.output) is None
+    return isinstance(data, Result) and tool_calls_of(data.output) is None
 
 
 def commands_of_task(connection: Connection, principal: Principal, task_id: str) -> list[NodeCommand]:
@@ -556,43 +551,3 @@ def _without_model(node: str) -> ModelNotAllowed:
         f"The node {node} does not say which model it uses, so no budget can limit it. Let it announce `model` in the "
         "spec of its passport, or ask an administrator to allow any model (setting models_unpriced)."
     )
-
-
-def _tool_calls(output: JsonValue) -> ToolCallsOutput | None:
-    """Return the calls that a node asks for, None if its output is the answer."""
-    if not isinstance(output, dict) or output.get("kind") != "tool_calls":
-        return None
-    try:
-        tool_request = ToolCallsOutput.model_validate(output)
-    except ValidationError:
-        raise AgentFailed("The node asked for tools in a form that can't be read. Update it.") from None
-    if len(tool_request.calls) > MAX_CALLS or len(tool_request.state) > MAX_STATE_CHARACTERS:
-        raise AgentFailed("The node asked for too many tool calls at once, or its state is too large.")
-    return tool_request
-
-
-def _text(output: JsonValue) -> str:
-    """Return an output as people read it; raise AgentFailed if there is none."""
-    match output:
-        case {"text": str(text)} | str(text):
-            pass
-        case None:
-            text = ""
-        case _:
-            text = json.dumps(output, ensure_ascii=False, indent=2)
-    if not text.strip():
-        raise AgentFailed("The node ended without an answer. Try again, or choose another model for its agent.")
-    return storable(text)
-
-
-def _failure(error: ErrorInfo, node: str) -> Exception:
-    """Return the error of a task whose command failed."""
-    message = f"Node {node}: {storable(error.message)[:MESSAGE_CHARACTERS]}"
-    match error.code:
-        case "DEADLINE_EXCEEDED":
-            return TimedOut(message)
-        case "CANCELLED":
-            return TaskStopped(message)
-        case "RESOURCE_EXHAUSTED" if error.details.get("code") == BudgetExceeded.code:
-            return BudgetExceeded(message)
-    return AgentFailed(message)
