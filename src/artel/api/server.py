@@ -18,6 +18,7 @@ from artel.errors import AddressUnavailable
 from artel.gc_tuning import freeze_startup_objects
 
 GRACE_SECONDS = 6
+KEEP_ALIVE_SECONDS = 75  # longer than clients and proxies keep an idle connection: they would reuse a closed one
 
 
 class _Server(uvicorn.Server):
@@ -73,6 +74,7 @@ async def serve(container: Container, ready: Callable[[str], None]) -> None:
         ws_per_message_deflate=False,  # a small compressed message could be huge in memory
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         http=BoundedHttp,
     )
