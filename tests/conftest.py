@@ -11,8 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy
+import structlog
 from hypothesis import settings
 
+from artel.logs import forget_used_loggers
 from tests import running
 from tests.connecting import Connecting, connecting
 from tests.depth import IS_DEEP, by_depth
@@ -313,6 +315,15 @@ def connect(tmp_path: Path) -> Iterator[Connecting]:
 def _clients_are_closed() -> Iterator[None]:
     yield
     close_clients()
+
+
+@pytest.fixture(autouse=True)
+def _logs_are_restored() -> Iterator[None]:
+    """Undo what a test configured in this process, as a command of `artel` does that runs here."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        forget_used_loggers()
 
 
 @pytest.fixture

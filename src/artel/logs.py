@@ -102,6 +102,7 @@ def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
+    forget_used_loggers()
     for noisy in ("uvicorn.access", "alembic", "httpx", "httpcore", "aio_pika"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     # It logs a traceback for every lost connection; RabbitBus logs it itself.
@@ -113,9 +114,14 @@ def set_level(level: str) -> None:
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()])
     )
-    for logger in _loggers:
-        vars(logger).pop("bind", None)  # the logger of the old level, which structlog keeps after the first use
+    forget_used_loggers()
     logging.getLogger().setLevel(level.upper())
+
+
+def forget_used_loggers() -> None:
+    """Let loggers that were used follow a new configuration: structlog keeps the one of the first use."""
+    for logger in _loggers:
+        vars(logger).pop("bind", None)
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
