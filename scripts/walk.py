@@ -73,6 +73,10 @@ class Function:
     start: int  # offset of the instruction at which a call begins; later ones resume a coroutine
     yields: frozenset[int]
 
+    @property
+    def full_name(self) -> str:
+        return f"{self.module}:{self.name}"
+
     @classmethod
     def of(cls, code: CodeType) -> "Function | None":
         """Return the description of a function of ours; None for other code, module bodies and comprehensions."""
@@ -224,17 +228,21 @@ class Tracer:
         """Note that the model was called, and the call stack of the task that waits for it."""
         if self._walk is None or self._walk.to_model is not None:
             return
-        self._walk.to_model = len(self._walk.counted)
         for task in asyncio.all_tasks(loop):
-            modules = self._modules(_awaited(task.get_coro()))
-            if any(module.startswith(MODEL_CLIENTS) for module in modules):
+            functions = self._functions(_awaited(task.get_coro()))
+            modules = [function.module for function in functions]
+            is_background = any(function.full_name in BACKGROUND for function in functions)
+            if any(module.startswith(MODEL_CLIENTS) for module in modules) and not is_background:
                 whole = [module for module in self._chains.get(task, []) + modules if not _is_uncounted(module)]
                 self._walk.chain = [module for module, _ in groupby(whole)]
+                self._walk.to_model = len(self._walk.counted)
 
     def _modules(self, codes: Iterable[CodeType]) -> list[str]:
-        """Return the modules of our functions among these, in order."""
-        functions = [self._function(code) for code in codes]
-        return [function.module for function in functions if function is not None]
+        return [function.module for function in self._functions(codes)]
+
+    def _functions(self, codes: Iterable[CodeType]) -> list[Function]:
+        """Return our functions among these, in order."""
+        return [function for function in map(self._function, codes) if function is not None]
 
     def _function(self, code: CodeType) -> Function | None:
         return self._known[code] if code in self._known else self._known.setdefault(code, Function.of(code))
@@ -251,9 +259,8 @@ class Tracer:
             self._returned(frame, function)
 
     def _called(self, frame: FrameType, function: Function) -> None:
-        full_name = f"{function.module}:{function.name}"
-        if full_name in BACKGROUND or full_name in FOREGROUND:
-            _in_background.set(full_name in BACKGROUND)
+        if function.full_name in BACKGROUND or function.full_name in FOREGROUND:
+            _in_background.set(function.full_name in BACKGROUND)
         if not self._is_following or _in_background.get():
             return
         with self._lock:
