@@ -13,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
+import sqlalchemy
+
 from tests.nursery import Child, Nursery
 
 ARTEL = str(Path(sys.executable).with_name("artel"))
@@ -92,6 +94,17 @@ class Server:
     def log_lines(self) -> list[dict[str, Any]]:
         """Return the server's log."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def drafts(self) -> list[tuple[str, str]]:
+        """Return what is stored of answers that are being written: turn and text."""
+        url = self.env.get("ARTEL_DATABASE_URL") or f"sqlite:///{self.env['ARTEL_DATA_DIR']}/artel.db"
+        engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+        try:
+            with engine.connect() as connection:
+                found = connection.execute(sqlalchemy.text("SELECT turn_id, content FROM drafts"))
+                return [(row.turn_id, row.content) for row in found]
+        finally:
+            engine.dispose()
 
     def stop(self) -> int:
         """Stop it with SIGTERM and return its exit code."""

@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import pytest
-import sqlalchemy
 
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
@@ -142,7 +141,7 @@ def test_after_crash_running_turns_fail_once_and_queued_turns_run(
     session = person.session(project["id"])
     turns = [person.submit(session, f"{mark} {number}") for number in range(3)]
     eventually(lambda: hold.arrived)
-    eventually(lambda: _drafts(crashing) == [(turns[0], "Well, ")])
+    eventually(lambda: crashing.drafts() == [(turns[0], "Well, ")])
 
     crashing.kill()
     folder = crashing.log.parent
@@ -161,7 +160,7 @@ def test_after_crash_running_turns_fail_once_and_queued_turns_run(
             ("system", "failed", "The server restarted; the answer was cut off."),
         ]
         assert {note["error_code"] for note in notes[1:]} == {"interrupted"}
-        assert not _drafts(crashing)
+        assert not crashing.drafts()
         assert [event.type for event in back.events_of(session, turns[0])].count("turn_failed") == 1
         last = back.get(f"/my/chat/sessions/{session}")["last_event"]
         with back.follow(session, 0) as following:
@@ -171,15 +170,3 @@ def test_after_crash_running_turns_fail_once_and_queued_turns_run(
         assert len(model.asked_about(f"{mark} 0")) == 1
     finally:
         again.stop()
-
-
-def _drafts(server: Server) -> list[tuple[str, str]]:
-    """Return the stored drafts of answers."""
-    url = server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:")
-    engine = sqlalchemy.create_engine(url)
-    try:
-        with engine.connect() as connection:
-            found = connection.execute(sqlalchemy.text("SELECT turn_id, content FROM drafts"))
-            return [(row.turn_id, row.content) for row in found]
-    finally:
-        engine.dispose()

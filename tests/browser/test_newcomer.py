@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.actors.team import Team
 from tests.browser.conftest import PATIENCE_MILLISECONDS
 from tests.browser.visits import width_of_contents
+from tests.deadlines import eventually
 from tests.folders import Folder, connected_folder
 from tests.model_server import ByMark, Dictate, ModelServer, Say, Tool
 from tests.people import Person, client
@@ -156,6 +157,7 @@ def _restart_in_the_middle_of_an_answer(newcomer: Newcomer) -> Page:
     second.goto(page.url)
     other_log = second.get_by_role("log", name="Messages")
     expect(other_log).to_contain_text("Once upon a time")
+    eventually(lambda: "Once upon a time " in [text for _, text in newcomer.server.drafts()])
 
     newcomer.restart()
     for each in (log, other_log):

@@ -245,7 +245,7 @@ def check_messages(victim: Victim, sent: list[Sent], sessions: list[str]) -> Non
 def check_turns(victim: Victim, before: dict[str, Row[Any]], sessions: list[str]) -> None:
     """Assert that every turn ended according to its state at the kill, with one answer in the history.
 
-    What was written of an answer half a second before the kill, on a slow machine, is there too and marked as cut off.
+    What was saved of an answer before the kill, on a slow machine, is there too and marked as cut off.
     """
     answers: dict[str, list[Row[Any]]] = {}
     cut_off: dict[str, str] = {}

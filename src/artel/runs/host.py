@@ -42,7 +42,7 @@ CANCEL_SECONDS = 3.0
 MAX_LANES = 10_000
 CRASHED = "Something went wrong on the server. The log has it by turn_id."
 INTERRUPTED = "The server restarted; the answer was cut off."
-DRAFT_SECONDS = 0.5
+DRAFT_SECONDS = 0.25
 MAX_DRAFTS = 200  # stored in one transaction
 
 log = get_logger(__name__)
