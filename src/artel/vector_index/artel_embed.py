@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artel.vector_index.transformer import AVX512_KERNELS, TILE_COLUMNS, Linear, Norm, attend, limit_blas_threads
+from artel.vector_index.unigram import Unigram
 
 if TYPE_CHECKING:
     from artel.vector_index.transformer import Array
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).with_name("artel_embed_1")
 DIMENSIONS = 384
 MAX_TOKENS = 254
-MAX_CHARACTERS = 8_000  # far more than that many tokens have; the tokenizer reads all that it gets
 WIDTH, HEADS = 256, 4
 EPSILON = 1e-5
 
@@ -23,11 +23,8 @@ class ArtelEmbed:
     def __init__(self, folder: Path = FOLDER) -> None:
         columns = TILE_COLUMNS if limit_blas_threads() in AVX512_KERNELS else None  # before numpy is imported
         import numpy as np
-        from tokenizers import Tokenizer
 
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.enable_truncation(MAX_TOKENS)
-        self._tokenizer.no_padding()
+        self._tokenizer = Unigram(folder / "tokenizer.json")
         with np.load(folder / "model.npz") as file:
             self._table, self._scales = file["table"], file["scale"].astype(np.float32)
             small: dict[str, Array] = {
@@ -49,8 +46,7 @@ class ArtelEmbed:
 
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of a text, at most `MAX_TOKENS`; none for a text without words."""
-        ids: list[int] = self._tokenizer.encode(text[:MAX_CHARACTERS], add_special_tokens=False).ids
-        return ids
+        return self._tokenizer.encode(text, MAX_TOKENS)
 
     def embed(self, texts: Sequence[Sequence[int]]) -> "list[Array]":
         """Return one unit vector per text, given as token ids."""
