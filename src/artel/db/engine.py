@@ -31,6 +31,7 @@ SEARCHERS = 2
 STEPS_PER_CHECK = 1_000  # of SQLite's virtual machine, between two checks of the deadline
 QUERY_CANCELED = "57014"
 LOCK_WAIT_SECONDS = 10
+CONNECT_SECONDS = 10  # a busy PostgreSQL needs seconds to start the process of a connection
 WAL_POLL_SECONDS = 0.01
 
 log = get_logger(__name__)
@@ -243,7 +244,7 @@ def _postgres_engine(url: str, connections: int) -> Engine:
         pool_use_lifo=True,
         hide_parameters=True,
         connect_args={
-            "connect_timeout": 5,
+            "connect_timeout": CONNECT_SECONDS,
             # Detect dead connections: the timeouts below are enforced by the server, which can't report them then.
             "keepalives_idle": 10,
             "keepalives_interval": 5,
