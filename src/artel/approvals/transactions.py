@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from artel import kill_points
 from artel.agent_memory import changes
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.approvals.repository import ApprovalRepository, stop_asking
+from artel.approvals.repository import ApprovalRepository, announce, stop_asking
 from artel.attachments.repository import AttachmentContentRepository, AttachmentRepository
 from artel.auth.principal import Principal
 from artel.budgets.repository import BudgetRepository, settle_project, settle_turn
@@ -42,6 +42,7 @@ def park_turn(
 ) -> None:
     """Park a turn and its run until the user decides; raise TurnOver if it has ended."""
     approvals = ApprovalRepository(tx)
+    announce(tx, approval)
     if approvals.has(approval.id):  # it was committed before, and the answer got lost
         tx.after_commit(SessionChanged(turn.session_id))
         tx.after_commit(TurnParked(turn.id))

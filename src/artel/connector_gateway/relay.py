@@ -6,7 +6,8 @@ the connector's journal makes calls idempotent.
 
 import asyncio
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.poller import Poller
 from artel.remote_calls import NoAnswer, RemoteCalls
+from artel.turns.transactions import TurnOver
 
 RETRY_SECONDS = 0.05
 RECONNECT_SECONDS = 0.2
@@ -116,6 +118,16 @@ class Relay:
                     await self._calls.send(principal, row, NOTIFICATION_SECONDS)
         except Exception as failure:  # noqa: BLE001 - best effort: the connector's question expires anyway
             log.info("answer_not_told", project_id=project_id, reason=repr(failure))
+
+    @contextmanager
+    def asking(self, principal: Principal, approval: Approval | None) -> Iterator[None]:
+        """Make the connector stop asking the user if the approval can't be stored."""
+        try:
+            yield
+        except (TurnOver, DatabaseUnavailable):
+            if approval is not None:
+                self.stop_asking(principal, approval)
+            raise
 
     def stop_asking(self, principal: Principal, question: Approval | QuestionOver) -> None:
         """Make the connector, if it asks the question too, stop asking in the background: the caller has gone."""

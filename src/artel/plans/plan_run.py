@@ -37,7 +37,7 @@ from artel.plans.transactions import DEPENDENCY_FAILED, PlanContext
 from artel.projects.transactions import project_settings
 from artel.retry import Backoff
 from artel.runs.agent_run import run_agent
-from artel.runs.approval_factory import decision_of, required, tool_approval
+from artel.runs.approval_factory import decision_of, tool_approval
 from artel.runs.attached_files import room_for_task
 from artel.runs.task import ExecutionResult, Start, Task, Waiting
 from artel.runs.task_events import EventWriter
@@ -211,11 +211,7 @@ class PlanRun:
             spent, seconds = self._spending.micros, self._approval_seconds
             budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
         step = self._spending.store_in(self._turn), self._workflow, approval_ids, budget, self._spending.spent
-        if not await patiently(lambda: self._space.database.run(transactions.park_run, *step), "run"):
-            return False
-        if budget is not None:
-            self._services.project_events.add(self._space.principal, self._space.project_id, required(budget))
-        return True
+        return await patiently(lambda: self._space.database.run(transactions.park_run, *step), "run")
 
     async def _requeue(self) -> None:
         """Let the next worker space continue the turn."""
@@ -359,15 +355,9 @@ class PlanRun:
         if agent is not None:
             events.append(self._status_after(agent))
         task = replace(task, status=TaskStatus.WAITING, parked=parked.run.model_copy(update=update))
-        try:
+        with self._services.relay.asking(self._space.principal, approval):
             await self._store(transactions.park_task, task, approval, events, self._spending.spent)
-        except TurnOver:
-            if approval is not None:
-                self._services.relay.stop_asking(self._space.principal, approval)
-            raise
         self._board.change(task_id, status=task.status, parked=task.parked)
-        if approval is not None:
-            self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
 
     # The end
 
