@@ -345,7 +345,7 @@ def _why_more_expensive(estimate: PlanEstimate, decision: Approval, limit_micros
 
     It needs none up to the limit that the user named, nor for less than a cent: prices are shown in cents, rounded up.
     """
-    agreed, wanted = int(decision.arguments["limit_micros"]), estimate.high_micros
+    agreed, wanted = decision.plan_arguments.limit_micros, estimate.high_micros
     unknown = sorted(set(estimate.unknown_models) - set(decision.plan_details.unknown_prices))
     reasons = [f"with your changes: the price of {model} is not known" for model in unknown]
     if limit_micros is None and ceil(wanted / MICROS_OF_A_CENT) > ceil(agreed / MICROS_OF_A_CENT):

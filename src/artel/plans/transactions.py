@@ -215,7 +215,7 @@ def start_approved(
     approved = [ApprovalStatus.APPROVED]
     if not ApprovalRepository(tx).move(approval.id, approved, ApprovalStatus.USED, used_at=now):
         return None
-    limit = changed.high_micros if changed else int(approval.arguments["limit_micros"])
+    limit = changed.high_micros if changed else approval.plan_arguments.limit_micros
     if approval.kind == "plan" and current.limit_micros is not None:
         limit = min(limit, current.limit_micros)
     is_unaware = approval.kind == "plan" and approval.plan_details.month_left is None
@@ -275,7 +275,7 @@ def park_run(
     note_spent(tx, workflow.id, spent)
     if budget is not None:
         WorkflowRepository(tx).move(workflow.id, OPEN, status=WorkflowStatus.AWAITING_APPROVAL)
-        needs = int(budget.arguments["limit_micros"]) - spent[0]
+        needs = budget.plan_arguments.limit_micros - spent[0]
         if short := shortage(tx, workflow, needs):
             budget = replace(budget, details=budget.details.model_copy(update={"month_left": short.month_left}))
         approvals.add(budget)
