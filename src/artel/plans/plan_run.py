@@ -18,7 +18,7 @@ from artel.brain.brain import AttachedFile
 from artel.brain.demo.review import introduction
 from artel.brain.retries import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.budgets.guard import BUDGET, NEEDS_MICROS, TurnBudgetGuard
+from artel.budgets.guard import TurnBudgetGuard
 from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending
 from artel.contract import chat
@@ -43,7 +43,7 @@ from artel.runs.task import ExecutionResult, Start, Task, Waiting
 from artel.runs.task_events import EventWriter
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.text import storable
-from artel.tools.consent import Decision
+from artel.tools.consent import Decision, NeedsApproval, NeedsBudget
 from artel.tools.policy import Policy
 from artel.turns.end import TurnOutcome, end_turn, note_usage
 from artel.turns.transactions import AgentAtWork, TurnOver
@@ -341,11 +341,11 @@ class PlanRun:
         update: dict[str, Any] = {"seconds": seconds, "message_id": self._message_id}
         events: list[EventData] = []
         approval = None
-        if parked.question.tool == BUDGET:
-            update["needs_micros"] = parked.question.arguments[NEEDS_MICROS]
-        else:
+        if isinstance(parked.needs, NeedsBudget):
+            update["needs_micros"] = parked.needs.micros
+        elif isinstance(parked.needs, NeedsApproval):
             ids = {"workflow_id": task.workflow_id, "task_id": task.id}
-            question = replace(parked.question, details=parked.question.details.model_copy(update=ids))
+            question = replace(parked.needs.question, details=parked.needs.question.details.model_copy(update=ids))
             scope = self._space.principal, self._space.project_id
             settings = await self._services.database.read(project_settings, *scope)
             expires_in = Policy(settings.policy).seconds(question.risk)

@@ -25,6 +25,7 @@ from artel.runs.attached_files import said
 from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
 from artel.runs.task_events import EventWriter, StreamedTask
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
+from artel.tools.consent import NeedsApproval
 from artel.tools.policy import Policy
 from artel.turns.end import TurnOutcome, end_turn, note_usage
 from artel.turns.transactions import AgentAtWork, TurnOver, start_turn
@@ -108,16 +109,19 @@ class DirectTurn(StreamedTask):
 
     async def _park(self, agent: Agent, parked: Parked) -> None:
         """Store how far the run has come, and ask the user; the agent's slot is free."""
+        if not isinstance(parked.needs, NeedsApproval):
+            raise TypeError("only a plan has a budget of its own that the user can raise")
+        question = parked.needs.question
         await self._notes.written()
         space, turn = self._space, self._turn
         usage = chat.Usage.of(self._tally.usage) if self._tally.usage.calls else None
         run = parked.run.model_copy(update={"message_id": self._message_id, "usage": usage})
         change = AgentAtWork(agent.id, agent.name, "processing", space.bus.status(agent.id).value).change
-        approval = tool_approval(turn, who_asks(run), parked.question, 0)
+        approval = tool_approval(turn, who_asks(run), question, 0)
 
         async def store() -> None:
             settings = await self._services.database.read(project_settings, space.principal, space.project_id)
-            due_approval = due(approval, Policy(settings.policy).seconds(parked.question.risk))
+            due_approval = due(approval, Policy(settings.policy).seconds(question.risk))
             await space.database.run(park_turn, turn, run, due_approval, change)
 
         try:
