@@ -5,6 +5,7 @@ the connector's journal makes calls idempotent.
 """
 
 import asyncio
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +19,17 @@ from artel.connector_gateway.connection import ConnectorLost, NotSent, rejection
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.relay_calls import NewRelayCall, RelayCall, RelayCallRepository, find_calls
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import ANSWERED, ANSWERS, CALLS, DISCONNECT, MUTATING_METHODS, Call, CallResult, Decided
+from artel.contract.connector import (
+    ANSWERED,
+    ANSWERS,
+    CALLS,
+    DISCONNECT,
+    MUTATING_METHODS,
+    Call,
+    CallFields,
+    CallResult,
+    Decided,
+)
 from artel.contract.process_calls import RelayAnswer
 from artel.db.engine import Database
 from artel.db.hints import QuestionOver
@@ -62,14 +73,15 @@ class Relay:
         project_id: int,
         method: str,
         call: Call,
-        seconds: float,
         connector: OnlineConnector | None = None,
     ) -> CallResult:
         """Return the connector's answer; a failed result if it is offline, too late, or its answer was lost.
 
+        The call has to be done within its timeout, counted from now.
+
         Pass `connector` if it was just looked up.
         """
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + call.timeout_ms / 1000
         sent_to: str | None = None
         while True:
             left = deadline - time.monotonic()
@@ -232,6 +244,16 @@ class Relay:
         except (KeyError, ValidationError):  # the other process runs another version
             return RelayAnswer(lost=False)
         return RelayAnswer(result=result.model_dump(mode="json", exclude_unset=True))
+
+
+def new_call_fields(principal: Principal, epoch: int, seconds: float) -> CallFields:
+    """Return the fields of a new call that has to be done in time."""
+    return {
+        "call_id": secrets.token_hex(16),
+        "user_id": principal.user_id,
+        "epoch": epoch,
+        "timeout_ms": int(seconds * 1000),
+    }
 
 
 def _new_call(
