@@ -32,6 +32,7 @@ from artel.db import schema
 from artel.db.engine import Database, open_database
 from artel.db.hints import (
     AgentsChanged,
+    ApprovalRequested,
     CallWaiting,
     MemoriesChanged,
     ProjectChanged,
@@ -289,6 +290,8 @@ def send_hints(services: SpaceServices, host: Host | None) -> None:
     on_commit(ProjectChanged, lambda hint: signals.project_changed(hint.project_id))
     on_commit(ProjectDeleted, lambda hint: signals.project_deleted(Principal(hint.user_id), hint.project_id))
     on_commit(TurnStopped, lambda hint: signals.cancelled(hint.turn_id))
+    project_event = services.project_events.add
+    on_commit(ApprovalRequested, lambda hint: project_event(Principal(hint.user_id), hint.project_id, hint.event))
     on_commit(QuestionOver, lambda hint: services.relay.stop_asking(Principal(hint.user_id), hint))
     on_commit(MemoriesChanged, lambda _: services.memories.indexer.wake())
     on_commit(TurnParked, lambda hint: services.turn_waiters.parked(hint.turn_id))

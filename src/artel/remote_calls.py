@@ -5,13 +5,15 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Table, delete, func
 
 from artel.auth.principal import Principal
+from artel.contract.process_calls import StoredAnswer
 from artel.db.engine import Database
 from artel.db.hints import CallWaiting
 from artel.db.tenant import TenantRepository
@@ -25,12 +27,18 @@ POLLS_PER_CHECK = 20
 CLEANUP_SECONDS = 60.0
 TAKEN = "sent"  # stored as the answer while a call was taken and is not answered yet
 
-Json = dict[str, Any]
-
 log = get_logger(__name__)
 
-
+A = TypeVar("A", bound=StoredAnswer)
 C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class NewCall:
+    """A call to be stored; a subclass has the other columns of its table."""
+
+    id: str
+    project_id: int
 
 
 class NoAnswer(Exception):
@@ -45,24 +53,24 @@ class NoAnswer(Exception):
 class CallRepository(TenantRepository):
     """Calls of one user; a subclass names the table, which has at least id, project_id, answer and expires_at."""
 
-    def add(self, values: Mapping[str, Any], seconds: float) -> None:
+    def add(self, call: NewCall, seconds: float) -> None:
         """Store a call; raise ProjectNotFound if there is no such project."""
-        ProjectRepository(self.connection, self.tenant).get(values["project_id"])
-        self._insert_one({**values, "expires_at": database_time(self.connection) + timedelta(seconds=seconds)})
+        ProjectRepository(self.connection, self.tenant).get(call.project_id)
+        self._insert_one({**asdict(call), "expires_at": database_time(self.connection) + timedelta(seconds=seconds)})
 
     def take(self, call_id: str) -> bool:
         """Mark a call as taken; return whether it was there and nobody had taken it."""
         return self._change({"answer": {TAKEN: True}}, self.table.c.id == call_id, self.table.c.answer.is_(None))
 
-    def answer(self, call_id: str, answer: Json) -> bool:
+    def answer(self, call_id: str, answer: StoredAnswer) -> bool:
         """Store the answer; return whether the caller still waits."""
-        return self._change({"answer": answer}, self.table.c.id == call_id)
+        return self._change({"answer": answer.dump()}, self.table.c.id == call_id)
 
-    def find_answer(self, call_id: str) -> Json | None:
+    def find_answer(self, call_id: str, answer_type: type[A]) -> A | None:
         """Return the answer, or None if there is none yet."""
         statement = self._select(self.table.c.answer).where(self.table.c.id == call_id)
-        answer: Json | None = self.connection.execute(statement).scalar_one_or_none()
-        return None if answer is None or TAKEN in answer else answer
+        answer = self.connection.execute(statement).scalar_one_or_none()
+        return None if answer is None or TAKEN in answer else answer_type.model_validate(answer)
 
     def withdraw(self, call_id: str) -> bool:
         """Delete a call that nobody has taken; return whether there was one."""
@@ -73,56 +81,57 @@ class CallRepository(TenantRepository):
         self._remove(self.table.c.id == call_id)
 
 
-class RemoteCalls:
+class RemoteCalls(Generic[A]):
     """Both sides of the calls in one table: asks other processes, and serves what they ask this one."""
 
-    def __init__(self, database: Database, repository: type[CallRepository]) -> None:
+    def __init__(self, database: Database, repository: type[CallRepository], answer_type: type[A]) -> None:
         self._database = database
         self._repository = repository
+        self._answer_type = answer_type
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._cleaned_up_at = 0.0
 
-    async def send(self, principal: Principal, values: Mapping[str, Any], seconds: float) -> None:
+    async def send(self, principal: Principal, call: NewCall, seconds: float) -> None:
         """Store a call whose caller does not wait; it expires after `seconds`."""
 
         def store(tx: Tx) -> None:
-            self._repository(tx).add(values, seconds)
-            tx.after_commit(CallWaiting(values["project_id"]))
+            self._repository(tx).add(call, seconds)
+            tx.after_commit(CallWaiting(call.project_id))
 
         await self._database.of(principal).run(store)
 
     async def ask(
         self,
         principal: Principal,
-        values: Mapping[str, Any],
+        call: NewCall,
         seconds: float,
         is_reachable: Callable[[], Awaitable[bool]] | None = None,
-    ) -> Json:
+    ) -> A:
         """Store a call and return its answer; raise NoAnswer after `seconds`, or if the callee is not reachable."""
-        call_id, was_taken, is_late = values["id"], True, False
-        await self.send(principal, values, seconds)
+        was_taken, is_late = True, False
+        await self.send(principal, call, seconds)
         try:
             try:
                 async with asyncio.timeout(seconds):
-                    answer = await self._poll(principal, call_id, is_reachable)
+                    answer = await self._poll(principal, call.id, is_reachable)
                 if answer is not None:
                     return answer
             except TimeoutError:
                 is_late = True
             with suppress(ArtelError):  # then it may have been taken
                 was_taken = not await self._database.of(principal).run(
-                    lambda tx: self._repository(tx).withdraw(call_id)
+                    lambda tx: self._repository(tx).withdraw(call.id)
                 )
             raise NoAnswer(is_late=is_late, was_taken=was_taken)
         finally:
             with suppress(ArtelError):  # the cleanup deletes it later
-                await asyncio.shield(self.delete(principal, call_id))
+                await asyncio.shield(self.delete(principal, call.id))
 
     async def take(self, principal: Principal, call_id: str) -> bool:
         """Mark a call as taken; return whether it was there and nobody had taken it."""
         return await self._database.of(principal).run(lambda tx: self._repository(tx).take(call_id))
 
-    async def answer(self, principal: Principal, call_id: str, answer: Json) -> bool:
+    async def answer(self, principal: Principal, call_id: str, answer: A) -> bool:
         """Store the answer to a call; return whether its caller still waits."""
         return await self._database.of(principal).run(lambda tx: self._repository(tx).answer(call_id, answer))
 
@@ -155,12 +164,12 @@ class RemoteCalls:
 
     async def _poll(
         self, principal: Principal, call_id: str, is_reachable: Callable[[], Awaitable[bool]] | None
-    ) -> Json | None:
+    ) -> A | None:
         """Poll for the answer; return None if the callee is no longer reachable."""
         for poll in itertools.count(1):
             await asyncio.sleep(POLL_SECONDS)
             answer = await self._database.read(
-                lambda connection: self._repository(connection, principal).find_answer(call_id)
+                lambda connection: self._repository(connection, principal).find_answer(call_id, self._answer_type)
             )
             if answer is not None:
                 return answer

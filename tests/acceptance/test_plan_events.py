@@ -63,6 +63,18 @@ def test_workflow_status_is_planning_while_replanned(user: PlanUser) -> None:
     assert [told["workflow_id"] for told in _progress(events, "planning")] == [accepted["workflow_id"]] * 2
 
 
+@pytest.mark.req("CHT-03.2")
+def test_project_stream_names_the_approval_of_a_plan(user: PlanUser) -> None:
+    accepted = user.ask()
+    waiting = user.until(accepted["workflow_id"], "awaiting_approval")
+
+    with user.person.follow_project(user.project["id"], 0) as following:
+        required = following.until("approval_required")[-1].data
+
+    assert (required["approval_id"], required["session_of_approval"]) == (waiting["approval_id"], user.session)
+    assert required["tool"] == "plan"
+
+
 def test_changes_that_raise_the_price_send_planning_and_approval_events(user: PlanUser) -> None:
     accepted = user.ask()
     first = user.until(accepted["workflow_id"], "awaiting_approval")

@@ -12,7 +12,7 @@ from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.contract.approvals import ToolDetails
 from artel.contract.parked_run import ParkedRun, SingleCall
-from artel.db.hints import SessionHasEvents, TurnParked, TurnStopped
+from artel.db.hints import ApprovalRequested, SessionHasEvents, TurnParked, TurnStopped
 from artel.errors import ApprovalDecided, ArtelError, SessionBusy
 from artel.ids import uuid7
 from artel.runs.user_files import RunFiles
@@ -96,12 +96,18 @@ async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: ChatUser) -> No
         assert sum(event.type in ("approval_resolved", "approval_timeout") for event in events) == decided
 
 
+@pytest.mark.req("CHT-03.2")
 async def test_repeated_parking_is_stored_once_and_announced_each_time(chat: ChatUser) -> None:
     hints: list[object] = []
     chat.database.on_commit(SessionHasEvents, hints.append)
     chat.database.on_commit(TurnParked, hints.append)
+    requested: list[ApprovalRequested] = []
+    chat.database.on_commit(ApprovalRequested, requested.append)
 
     approval = await parked(chat, times=2)
+
+    of_approval = [(hint.user_id, hint.project_id, hint.event.approval_id, hint.event.tool) for hint in requested]
+    assert of_approval == [(chat.user.user_id, chat.project_id, approval.id, "tool_delete_file")] * 2
 
     assert hints[-2:] == [SessionHasEvents(approval.session_id), TurnParked(approval.turn_id)]
     assert hints.count(TurnParked(approval.turn_id)) == 2

@@ -16,7 +16,6 @@ from artel.agent_loop.task import Tally
 from artel.brain.brain import Message
 from artel.brain.errors import ModelNotAllowed
 from artel.brain.prices import DEMO
-from artel.budgets.guard import BUDGET
 from artel.contract.agent_file import AgentFile
 from artel.contract.envelope import Command, Envelope, Metrics, Result
 from artel.contract.node_messages import ContinueParams, NodeToolResult
@@ -30,7 +29,7 @@ from artel.registry.node import RegisteredNode
 from artel.registry.node_client import NodeLost
 from artel.runs import node_run
 from artel.runs.node_run import NodeRun, commands_of_task
-from artel.tools.consent import NeedsApproval, Question
+from artel.tools.consent import NeedsBudget
 from tests.actors.chat_user import ChatUser
 from tests.contract.test_budget_guard import Payer
 
@@ -270,7 +269,7 @@ async def test_tools_are_not_called_again_after_a_crash_and_a_failover_that_wait
     await payer.database.of(payer.user).run(_add, _command(payer, 1, "continue"), "sent")
 
     async def reserve_at_most(*_: object) -> float:
-        raise NeedsApproval(Question(BUDGET, {}))
+        raise NeedsBudget(100)
 
     poor: Any = SimpleNamespace(reserve_at_most=reserve_at_most, settle=guard.settle)
     with pytest.raises(Parked) as parked:

@@ -21,7 +21,7 @@ from artel.contract.http import Agent, NewProject
 from artel.contract.parked_run import ParkedNodeRun, ParkedRun
 from artel.db import schema
 from artel.db.engine import Database
-from artel.db.hints import TurnParked
+from artel.db.hints import ApprovalRequested, TurnParked
 from artel.db.tx import Tx
 from artel.ids import uuid7
 from artel.plans import plan_run
@@ -104,6 +104,7 @@ async def run(upgraded_database: Callable[[], str]) -> AsyncIterator[Run]:
     await database.close()
 
 
+@pytest.mark.req("CHT-03.2")
 async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> None:
     call = ToolCall("call_1", "tool_delete_file", '{"path": "x"}')
     state = State(
@@ -114,9 +115,12 @@ async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> N
     waits = replace(run.task, status=TaskStatus.WAITING, parked=parked)
     step = records.park_task, waits, approval, [tool_request(approval, waits.id)], (5, False)
 
+    requested: list[ApprovalRequested] = []
+    run.chat.database.on_commit(ApprovalRequested, requested.append)
     await run.step(*step)
     await run.step(*step)
 
+    assert [hint.event.approval_id for hint in requested] == [approval.id] * 2  # the first hint may be lost
     assert (await run.told()).count("tool_request") == 1
     assert await run.asked() == [approval.id]
 
@@ -165,6 +169,7 @@ def _reject(tx: Tx, approval_id: str) -> None:
     ApprovalRepository(tx).move(approval_id, [ApprovalStatus.PENDING], ApprovalStatus.REJECTED)
 
 
+@pytest.mark.req("CHT-03.2")
 async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:
     approval = priced_approval("budget", run.turn, run.context.workflow, [], 100, BudgetDetails(), 300)
     waiting: list[str] = []
@@ -172,11 +177,14 @@ async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:
 
     announced: list[TurnParked] = []
     run.chat.database.on_commit(TurnParked, announced.append)
+    requested: list[ApprovalRequested] = []
+    run.chat.database.on_commit(ApprovalRequested, requested.append)
 
     assert await run.step(*step)
     assert await run.step(*step)
 
     assert announced == [TurnParked(run.turn.id)] * 2  # whoever waits is woken again: the first hint may be lost too
+    assert [hint.event.approval_id for hint in requested] == [approval.id] * 2
     assert (await run.told()).count("plan_request") == 1
     assert await run.asked() == [approval.id]
     assert await run.status() is TurnStatus.WAITING

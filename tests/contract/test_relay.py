@@ -18,7 +18,7 @@ from artel.connector_gateway import relay_calls
 from artel.connector_gateway.connection import MAX_AT_ONCE, ConnectorConnection
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved
-from artel.connector_gateway.relay import Relay
+from artel.connector_gateway.relay import Relay, new_call_fields
 from artel.connector_gateway.repository import find_connector
 from artel.contract.connector import CLOSE_REFUSED, PROTOCOL, CallResult, Hello, WriteCall
 from artel.contract.http import NewProject
@@ -74,8 +74,8 @@ class Process:
 
     def write(self, path: str, seconds: float) -> "asyncio.Task[CallResult]":
         """Start a call that writes a file."""
-        call = WriteCall(call_id=uuid7(), user_id=self.user.user_id, timeout_ms=1, path=path, content="x")
-        return asyncio.ensure_future(self.relay.call(self.user, self.project_id, "workspace/write", call, seconds))
+        call = WriteCall(**new_call_fields(self.user, 0, seconds), path=path, content="x")
+        return asyncio.ensure_future(self.relay.call(self.user, self.project_id, "workspace/write", call))
 
     async def until_sent(self, count: int) -> None:
         async with asyncio.timeout(15):

@@ -1,15 +1,16 @@
-"""Stored documents of parked runs and approval details, of this release and the one before."""
+"""Stored documents of parked runs and approvals, of this release and the one before."""
 
 from typing import Any
 
 import pytest
 
 from artel.brain.brain import ToolCall
-from artel.contract.approvals import BudgetDetails, PlanDetails, ToolDetails, load_details
+from artel.contract.approvals import BudgetDetails, PlanArguments, PlanDetails, ToolDetails, load_details
 from artel.contract.node_messages import NodeToolCall, NodeToolResult
 from artel.contract.parked_run import VERSION, ParkedNodeRun, ParkedRun
 from artel.runs.approval_factory import who_asks
 from artel.runs.task import Waiting
+from artel.tools.policy import arguments_hash
 from tests.stored import document, names
 
 UNVERSIONED, VERSION_1 = names("parked_runs", "unversioned"), names("parked_runs", "version_1")
@@ -110,6 +111,17 @@ def test_details_are_shown_as_before_and_stored_with_a_version(version: str, kin
     assert type(details) is model
     assert details.shown() == shown
     assert details.dump() == shown | {"version": 1}
+
+
+@pytest.mark.req("CHT-03.2")
+@pytest.mark.parametrize("kind", ["plan", "budget"])
+def test_arguments_of_plan_and_budget_approvals_are_stored_as_before(kind: str) -> None:
+    stored = document("plan_arguments", "unversioned", kind)
+
+    arguments = PlanArguments.model_validate(stored)
+
+    assert arguments.dump() == stored
+    assert arguments_hash(kind, arguments.dump()) == arguments_hash(kind, stored)  # a decision is bound to it
 
 
 def test_run_on_a_node_is_resumed_with_the_calls_that_wait() -> None:

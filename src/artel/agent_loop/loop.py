@@ -18,7 +18,7 @@ from artel.contract.parked_run import ParkedRun
 from artel.errors import ArtelError, BudgetExceeded, Kind
 from artel.logs import get_logger
 from artel.text import shorten
-from artel.tools.consent import NeedsApproval
+from artel.tools.consent import NeedsUser
 from artel.tools.tool import ToolResult
 from artel.tools.toolbox import ArgumentsInvalid, parsed_arguments
 
@@ -71,8 +71,8 @@ async def run_loop(run: Run, state: State) -> LoopResult:
             await _loaded["graph"].go_through(state, run)
         else:
             await go_directly(state, run)
-    except NeedsApproval as needed:
-        raise Parked(needed.question, ParkedRun(state=dump_state(state), child=needed.child)) from None
+    except NeedsUser as needs:
+        raise Parked(needs, ParkedRun(state=dump_state(state))) from None
     except ArtelError as failure:
         state.error = failure.detail
         raise
@@ -244,7 +244,7 @@ async def ask(
     run.tally.pending = request
     try:
         completion = await run.brain.complete(request, run.listener if schema is None else None)
-    except (NeedsApproval, BudgetExceeded):  # over budget: the model was not called
+    except (NeedsUser, BudgetExceeded):  # over budget: the model was not called
         run.tally.pending = None
         raise
     except ModelError as failure:

@@ -9,20 +9,20 @@ from pydantic import JsonValue
 
 from artel.brain.brain import AttachedFile, Message, ToolCall
 from artel.contract.parked_run import ParkedCall, ParkedMessage, ParkedRun, ParkedState
-from artel.tools.consent import Question
+from artel.tools.consent import NeedsUser
 
 Phase = Literal["understand", "plan", "execute", "tool_call", "critique", "finish"]
 
 
 class Parked(Exception):
-    """The run must wait for the user's decision; `run` is what it is resumed with."""
+    """The run must wait for what it needs of the user; `run` is what it is resumed with."""
 
     is_agents_fault = False
 
-    def __init__(self, question: Question, run: ParkedRun) -> None:
-        super().__init__(question.tool)
-        self.question = question
-        self.run = run
+    def __init__(self, needs: NeedsUser, run: ParkedRun) -> None:
+        super().__init__(str(needs))
+        self.needs = needs
+        self.run = run.model_copy(update={"child": needs.child})
 
 
 @dataclass(slots=True)

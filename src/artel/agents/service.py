@@ -73,7 +73,7 @@ class AgentService:
 
         async def notify(agent_id: int) -> None:
             try:
-                await self._space_rpc.ask(user, project_id, operation, agent_id)
+                await self._space_rpc.do(user, project_id, operation, agent_id)
             except SpaceUnavailable as failure:
                 log.warning("space_not_told", operation=operation, reason=failure.detail)
 

@@ -1,43 +1,59 @@
 """Endpoints for worker spaces: statistics, health, life cycle, alerts, events and agent operations."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Response, status
+from pydantic import BaseModel
 
 from artel.alerts import transactions as alerts
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.event_stream import HEARTBEAT_SECONDS, STREAMED, After, EventStream
 from artel.api.problems import documented
+from artel.auth.principal import Principal
 from artel.contract.activity import Activity, ActivityRange
 from artel.contract.http import Page
 from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, Alert, SpaceHealth, SpaceState
 from artel.events.project_log import last_project_event
+from artel.spaces.space_rpc import SpaceRpc
+
+M = TypeVar("M", bound=BaseModel)
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["worker space"], responses=documented(401, 404, 422, 503))
 
 
-async def _ask_agent(
+@dataclass(frozen=True, slots=True)
+class _AgentOperations:
+    """Calls operations of the worker space on one agent."""
+
+    space_rpc: SpaceRpc
+    user: Principal
+    project_id: int
+    agent_id: int
+
+    async def ask(self, operation: str, result_type: type[M]) -> M:
+        return await self.space_rpc.ask(self.user, self.project_id, operation, result_type, self.agent_id)
+
+
+async def _agent_operations(
     project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
-) -> Callable[[str], Awaitable[Any]]:
-    """Return a function that calls an operation of the worker space on the agent."""
-    return partial(services.space_rpc.ask, user, project_id, agent_id=agent_id)
+) -> _AgentOperations:
+    return _AgentOperations(services.space_rpc, user, project_id, agent_id)
 
 
-AskAgent = Annotated[Callable[[str], Awaitable[Any]], Depends(_ask_agent)]
+AgentOperations = Annotated[_AgentOperations, Depends(_agent_operations)]
 
 
 @router.get("/space")
 async def show_space(project_id: ProjectId, user: CurrentUser, services: Services) -> SpaceState:
     """Show statistics of the project's worker space."""
-    return SpaceState.model_validate(await services.space_rpc.ask(user, project_id, "state"))
+    return await services.space_rpc.ask(user, project_id, "state", SpaceState)
 
 
 @router.get("/space/health")
 async def show_health(project_id: ProjectId, user: CurrentUser, services: Services) -> SpaceHealth:
     """Show the health of the worker space."""
-    return SpaceHealth.model_validate(await services.space_rpc.ask(user, project_id, "health"))
+    return await services.space_rpc.ask(user, project_id, "health", SpaceHealth)
 
 
 @router.post("/space/reset")
@@ -49,43 +65,43 @@ async def reset_space(project_id: ProjectId, user: CurrentUser, services: Servic
 @router.post("/space/cleanup", status_code=status.HTTP_204_NO_CONTENT)
 async def clean_up_space(project_id: ProjectId, user: CurrentUser, services: Services) -> None:
     """Shut the worker space down gracefully; the next message starts a new one."""
-    await services.space_rpc.ask(user, project_id, "clean_up")
+    await services.space_rpc.do(user, project_id, "clean_up")
 
 
 @router.delete("/space/cache", status_code=status.HTTP_204_NO_CONTENT)
 async def clear_cache(project_id: ProjectId, user: CurrentUser, services: Services) -> None:
     """Clear the cache of agent configurations; registered agents stay active."""
-    await services.space_rpc.ask(user, project_id, "clear_cache")
+    await services.space_rpc.do(user, project_id, "clear_cache")
 
 
 @router.get("/agents/{agent_id}/status")
-async def show_status(ask: AskAgent) -> AgentStatusAnswer:
+async def show_status(agent: AgentOperations) -> AgentStatusAnswer:
     """Show the status of an agent."""
-    return AgentStatusAnswer.model_validate(await ask("status"))
+    return await agent.ask("status", AgentStatusAnswer)
 
 
 @router.get("/agents/{agent_id}/metrics")
-async def show_metrics(ask: AskAgent) -> AgentFiguresAnswer:
+async def show_metrics(agent: AgentOperations) -> AgentFiguresAnswer:
     """Show statistics of an agent."""
-    return AgentFiguresAnswer.model_validate(await ask("metrics"))
+    return await agent.ask("metrics", AgentFiguresAnswer)
 
 
 @router.post("/agents/{agent_id}/register")
-async def register(ask: AskAgent) -> AgentStatusAnswer:
+async def register(agent: AgentOperations) -> AgentStatusAnswer:
     """Register an agent on the bus; it takes tasks immediately."""
-    return AgentStatusAnswer.model_validate(await ask("register"))
+    return await agent.ask("register", AgentStatusAnswer)
 
 
 @router.post("/agents/{agent_id}/deregister")
-async def deregister(ask: AskAgent) -> AgentStatusAnswer:
+async def deregister(agent: AgentOperations) -> AgentStatusAnswer:
     """Deregister an agent from the bus after its running tasks; it takes no tasks until it is registered again."""
-    return AgentStatusAnswer.model_validate(await ask("deregister"))
+    return await agent.ask("deregister", AgentStatusAnswer)
 
 
 @router.post("/agents/{agent_id}/invalidate")
-async def invalidate(ask: AskAgent) -> AgentStatusAnswer:
+async def invalidate(agent: AgentOperations) -> AgentStatusAnswer:
     """Remove an agent's configuration from the cache; it is reloaded on next use."""
-    return AgentStatusAnswer.model_validate(await ask("invalidate"))
+    return await agent.ask("invalidate", AgentStatusAnswer)
 
 
 @router.get("/activity", responses=documented(504))

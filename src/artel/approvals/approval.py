@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from artel.contract.approvals import ApprovalDetails, PlanDetails, ToolDetails
+from artel.contract.approvals import ApprovalDetails, PlanArguments, PlanDetails, ToolDetails
 
 
 class ApprovalStatus(StrEnum):
@@ -53,6 +53,11 @@ class Approval:
     def plan_details(self) -> PlanDetails:
         """The details of a plan; empty for other kinds."""
         return self.details if isinstance(self.details, PlanDetails) else PlanDetails()
+
+    @property
+    def plan_arguments(self) -> PlanArguments:
+        """What is to be approved of a plan or its budget; other kinds have none."""
+        return PlanArguments.model_validate(self.arguments)
 
     @property
     def ask_id(self) -> str | None:

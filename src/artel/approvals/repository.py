@@ -9,7 +9,8 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.contract.approvals import load_details
-from artel.db.hints import QuestionOver
+from artel.contract.events import ApprovalRequired
+from artel.db.hints import ApprovalRequested, QuestionOver
 from artel.db.tables import approvals
 from artel.db.tenant import TenantRepository, prepared
 from artel.db.tx import Tx
@@ -87,6 +88,17 @@ class ApprovalRepository(TenantRepository):
     def withdraw(self, turn_id: str) -> list[Approval]:
         """Withdraw and return the pending approvals of a turn."""
         return [_approval(row) for row in self._run(self._withdraw, turn=turn_id, now=datetime.now(UTC))]
+
+
+def announce(tx: Tx, approval: Approval) -> None:
+    """Announce to the project, after the commit, that a run waits for the user; a repeated attempt does it again."""
+    event = ApprovalRequired(
+        approval_id=approval.id,
+        session_of_approval=approval.session_id,
+        tool=approval.tool,
+        expires_at=approval.expires_at,
+    )
+    tx.after_commit(ApprovalRequested(tx.principal.user_id, approval.project_id, event))
 
 
 def stop_asking(tx: Tx, approvals: Iterable[Approval]) -> None:

@@ -9,9 +9,9 @@ from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval
 from artel.auth.principal import Principal
 from artel.brain import prices
-from artel.connector_gateway.folder_calls import FolderCalls
+from artel.connector_gateway.folder_calls import FolderCalls, fields_of_user
 from artel.contract.approvals import ApprovalChanges, ApprovalState, NewDecision, PlanPrice
-from artel.contract.connector import Decided
+from artel.contract.connector import Decided, ExtendCall
 from artel.contract.http import Page
 from artel.errors import ArtelError, PlanNotPossible
 from artel.ids import uuid7
@@ -61,9 +61,9 @@ class ApprovalService:
 
     async def _extend_at_connector(self, user: Principal, approval: Approval, seconds: float) -> None:
         """Extend the connector's own question; raise if only that takes the answer, and it can't be extended."""
-        params = {"ask_id": approval.ask_id, "seconds": seconds}
+        call = ExtendCall(**fields_of_user(user), ask_id=approval.ask_id or "", seconds=seconds)
         try:
-            await self._folder_calls.call(user, approval.project_id, "workspace/extend", params)
+            await self._folder_calls.call(user, approval.project_id, "workspace/extend", call)
         except ArtelError as failure:
             if approval.tool_details.where == "terminal":
                 raise

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from artel import kill_points
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.approvals.repository import ApprovalRepository, stop_asking
+from artel.approvals.repository import ApprovalRepository, announce, stop_asking
 from artel.auth.principal import Principal
 from artel.contract.events import (
     AgentStatusChanged,
@@ -38,6 +38,7 @@ def park_turn(
 ) -> None:
     """Park a turn and its run until the user decides; raise TurnOver if it has ended."""
     approvals = ApprovalRepository(tx)
+    announce(tx, approval)
     if approvals.has(approval.id):  # it was committed before, and the answer got lost
         tx.after_commit(SessionHasEvents(turn.session_id))
         tx.after_commit(TurnParked(turn.id))

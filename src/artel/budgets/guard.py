@@ -17,24 +17,20 @@ from artel.budgets.repository import (
     reserve,
     settle,
 )
-from artel.contract.approvals import BudgetDetails
 from artel.db.engine import UserDatabase
 from artel.db.tx import Tx
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
-from artel.tools.consent import NeedsApproval, Question
+from artel.tools.consent import NeedsBudget
 from artel.turns.repository import TurnRepository
 from artel.turns.transactions import TurnOver
 from artel.turns.turn import Turn
-
-BUDGET = "budget"
-NEEDS_MICROS = "needs_micros"
 
 
 class TurnBudgetGuard:
     """Reserves each call's cost in all budgets of a turn; raises BudgetExceeded when one has too little left.
 
-    With a plan's budget, NeedsApproval is raised when that one has too little left. Without, money committed to
+    With a plan's budget, NeedsBudget is raised when that one has too little left. Without, money committed to
     running plans is not available. `on_spent` is called with the cost of each call in micros.
     """
 
@@ -94,8 +90,7 @@ class TurnBudgetGuard:
         except BudgetExceeded as exceeded:
             if self._plan_budget_id is None or exceeded.budget_id != self._plan_budget_id:
                 raise
-            question = Question(BUDGET, {NEEDS_MICROS: max_cost}, details=BudgetDetails(reason=exceeded.detail))
-            raise NeedsApproval(question) from None
+            raise NeedsBudget(max_cost) from None
         self._reserved[call_id] = reserved
         return reserved
 

@@ -1,15 +1,11 @@
 """Calls of the user, not of an agent, to the connector of a project: questions, settings, grants, file names."""
 
-import secrets
-from collections.abc import Mapping
-from typing import Any
-
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
-from artel.connector_gateway.relay import Relay
+from artel.connector_gateway.relay import Relay, new_call_fields
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import CALLS, CallResult
+from artel.contract.connector import Call, CallFields, CallResult
 from artel.db.engine import Database
 from artel.db.lease import LeaseRepository
 from artel.errors import (
@@ -41,19 +37,17 @@ class FolderCalls:
         principal: Principal,
         project_id: int,
         method: str,
-        params: Mapping[str, Any],
-        seconds: float = CALL_SECONDS,
+        call: Call,
     ) -> CallResult:
-        """Return the connector's answer to a call.
+        """Return the connector's answer to a call, which gets the epoch of the worker space.
 
         Raise ConnectorNotOnline, ConnectorTooOld, ConnectorUnreachable if it does not answer in time, or
         ConnectorDeclined with its reason.
         """
         connector, epoch = await self._database.read(find_with_epoch, principal, project_id)
         require_feature(connector, method)
-        common = {"call_id": secrets.token_hex(16), "user_id": principal.user_id, "epoch": epoch, "timeout_ms": 1}
-        call = CALLS[method].model_validate({**params, **common, "agent": BY_USER})
-        result = await self._relay.call(principal, project_id, method, call, seconds, connector)
+        call = call.model_copy(update={"epoch": epoch})
+        result = await self._relay.call(principal, project_id, method, call, connector)
         if result.success:
             return result
         if result.code == "offline":
@@ -65,6 +59,12 @@ class FolderCalls:
         if result.code == "no_grant":
             raise GrantNotFound(result.error or "There is no such grant.")
         raise ConnectorDeclined(result.error or "The connector refused it.")
+
+
+def fields_of_user(principal: Principal, seconds: float = CALL_SECONDS) -> CallFields:
+    """Return the common fields of a call that the user makes."""
+    fields = new_call_fields(principal, 0, seconds)
+    return {**fields, "agent": BY_USER}
 
 
 def find_with_epoch(

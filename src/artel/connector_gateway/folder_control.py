@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from artel.auth.principal import Principal
-from artel.connector_gateway.folder_calls import OFFLINE, FolderCalls, require_feature
+from artel.connector_gateway.folder_calls import OFFLINE, FolderCalls, fields_of_user, require_feature
 from artel.connector_gateway.relay import Relay
 from artel.connector_gateway.repository import ConnectorRepository, OnlineConnector, find_connector
+from artel.contract.connector import CompleteCall, GrantsCall, RevokeCall, SettingsCall
 from artel.contract.events import ConnectorChanged, EventData
 from artel.contract.spaces import ConnectorChange, ConnectorState, FileName, FileNames, GrantShown
 from artel.db.engine import Database
@@ -43,7 +44,8 @@ class FolderControl:
         connector = await self._online(principal, project_id, "workspace/settings")
         values = wanted.model_dump(exclude_none=True)
         async with self._audited(principal, connector, "connector_settings", values):
-            result = await self._calls.call(principal, project_id, "workspace/settings", values)
+            call = SettingsCall(**fields_of_user(principal), ask=wanted.ask, read_only=wanted.read_only)
+            result = await self._calls.call(principal, project_id, "workspace/settings", call)
         mode = str(result.more["mode"])
         changed = replace(connector, mode=mode, read_only=mode == "read-only")
         if await self._database.of(principal).run(lambda tx: ConnectorRepository(tx).set_mode(connector, mode)):
@@ -60,7 +62,9 @@ class FolderControl:
 
     async def grants(self, principal: Principal, project_id: int) -> list[GrantShown]:
         """Return the grants of a connected folder."""
-        result = await self._calls.call(principal, project_id, "workspace/grants", {})
+        result = await self._calls.call(
+            principal, project_id, "workspace/grants", GrantsCall(**fields_of_user(principal))
+        )
         return [
             GrantShown(
                 id=grant["id"],
@@ -76,15 +80,21 @@ class FolderControl:
         """Revoke a grant of a connected folder."""
         connector = await self._online(principal, project_id, "workspace/revoke")
         async with self._audited(principal, connector, "connector_revoke", {"grant_id": grant_id}):
-            await self._calls.call(principal, project_id, "workspace/revoke", {"grant_id": grant_id})
+            call = RevokeCall(**fields_of_user(principal), grant_id=grant_id)
+            await self._calls.call(principal, project_id, "workspace/revoke", call)
 
     async def file_names(self, principal: Principal, project_id: int, query: str, limit: int) -> FileNames:
         """Return files and folders whose path contains a text, of those that the project's agents may read."""
         settings = await self._database.read(project_settings, principal, project_id)
         rule = settings.policy.rule(READING_TOOL)
-        paths = {"allowed_paths": rule.allowed_paths, "denied_paths": rule.denied_paths}
-        params = {"query": query, "most": limit, **paths}
-        result = await self._calls.call(principal, project_id, "workspace/complete", params)
+        call = CompleteCall(
+            **fields_of_user(principal),
+            query=query,
+            most=limit,
+            allowed_paths=rule.allowed_paths,
+            denied_paths=rule.denied_paths,
+        )
+        result = await self._calls.call(principal, project_id, "workspace/complete", call)
         items = [FileName(**file) for file in result.more["files"][:limit]]
         return FileNames(items=items, truncated=bool(result.more.get("is_cut")))
 

@@ -5,10 +5,11 @@ the connector's journal makes calls idempotent.
 """
 
 import asyncio
+import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -16,9 +17,20 @@ from artel.approvals.approval import Approval
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorLost, NotSent, rejection_for_orphaned_question
 from artel.connector_gateway.connections import ConnectorConnections
-from artel.connector_gateway.relay_calls import RelayCall, RelayCallRepository, find_calls
+from artel.connector_gateway.relay_calls import NewRelayCall, RelayCall, RelayCallRepository, find_calls
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import ANSWERED, ANSWERS, CALLS, DISCONNECT, MUTATING_METHODS, Call, CallResult, Decided
+from artel.contract.connector import (
+    ANSWERED,
+    ANSWERS,
+    CALLS,
+    DISCONNECT,
+    MUTATING_METHODS,
+    Call,
+    CallFields,
+    CallResult,
+    Decided,
+)
+from artel.contract.process_calls import RelayAnswer
 from artel.db.engine import Database
 from artel.db.hints import QuestionOver
 from artel.errors import ArtelError, DatabaseUnavailable
@@ -26,6 +38,7 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.poller import Poller
 from artel.remote_calls import NoAnswer, RemoteCalls
+from artel.turns.transactions import TurnOver
 
 RETRY_SECONDS = 0.05
 RECONNECT_SECONDS = 0.2
@@ -51,7 +64,7 @@ class Relay:
         self._connections = connections
         self._process_id = process_id
         self._poller = Poller("relay", self._serve_calls, SERVE_SECONDS, "relay_failed", "relay_crashed")
-        self._calls = RemoteCalls(database, RelayCallRepository)
+        self._calls = RemoteCalls(database, RelayCallRepository, RelayAnswer)
         self._notifying: set[asyncio.Task[None]] = set()
 
     async def call(
@@ -60,14 +73,15 @@ class Relay:
         project_id: int,
         method: str,
         call: Call,
-        seconds: float,
         connector: OnlineConnector | None = None,
     ) -> CallResult:
         """Return the connector's answer; a failed result if it is offline, too late, or its answer was lost.
 
+        The call has to be done within its timeout, counted from now.
+
         Pass `connector` if it was just looked up.
         """
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + call.timeout_ms / 1000
         sent_to: str | None = None
         while True:
             left = deadline - time.monotonic()
@@ -95,12 +109,11 @@ class Relay:
         """Close a connector's connection, in whichever process; return whether that was done."""
         if connector.process_id == self._process_id:
             return await self._connections.disconnect(principal, connector.project_id)
-        row = _row(uuid7(), connector, DISCONNECT, {})
         try:
-            answer = await self._calls.ask(principal, row, DISCONNECT_SECONDS)
+            answer = await self._calls.ask(principal, _new_call(uuid7(), connector, DISCONNECT), DISCONNECT_SECONDS)
         except NoAnswer:
             return False
-        return bool(answer.get(DISCONNECT))
+        return bool(answer.disconnected)
 
     async def notify_answered(self, principal: Principal, project_id: int, decided: Decided) -> None:
         """Make the connector stop asking a question that was answered elsewhere or whose caller has gone."""
@@ -112,10 +125,20 @@ class Relay:
                     return
                 connector = await self._database.read(find_connector, principal, project_id)
                 if connector is not None and connector.process_id != self._process_id:
-                    row = _row(uuid7(), connector, ANSWERED, decided.model_dump(mode="json"))
-                    await self._calls.send(principal, row, NOTIFICATION_SECONDS)
+                    call = _new_call(uuid7(), connector, ANSWERED, decided)
+                    await self._calls.send(principal, call, NOTIFICATION_SECONDS)
         except Exception as failure:  # noqa: BLE001 - best effort: the connector's question expires anyway
             log.info("answer_not_told", project_id=project_id, reason=repr(failure))
+
+    @contextmanager
+    def asking(self, principal: Principal, approval: Approval | None) -> Iterator[None]:
+        """Make the connector stop asking the user if the approval can't be stored."""
+        try:
+            yield
+        except (TurnOver, DatabaseUnavailable):
+            if approval is not None:
+                self.stop_asking(principal, approval)
+            raise
 
     def stop_asking(self, principal: Principal, question: Approval | QuestionOver) -> None:
         """Make the connector, if it asks the question too, stop asking in the background: the caller has gone."""
@@ -159,22 +182,22 @@ class Relay:
         if connector.process_id == self._process_id:
             raise ConnectorLost(was_sent=False)  # it closed after the lookup
         left = deadline - time.monotonic()
-        params = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))}).model_dump(mode="json")
+        timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
 
         async def is_connected() -> bool:
             now = await self._database.read(find_connector, principal, connector.project_id)
             return now is not None and now.line_id == connector.line_id
 
         try:
-            row = _row(call.call_id, connector, method, params)
-            answer = await self._calls.ask(principal, row, left, is_connected)
+            relayed = _new_call(call.call_id, connector, method, timed)
+            answer = await self._calls.ask(principal, relayed, left, is_connected)
         except NoAnswer as failure:
             if not failure.is_late:
                 raise ConnectorLost(was_sent=failure.was_taken) from None
             raise TimeoutError if failure.was_taken else NotSent from None
-        if "lost" in answer:
-            raise ConnectorLost(was_sent=answer["lost"])
-        return ANSWERS[method].model_validate(answer["result"])
+        if answer.lost is not None:
+            raise ConnectorLost(was_sent=answer.lost)
+        return ANSWERS[method].model_validate(answer.result)
 
     # Calls of other processes
 
@@ -194,7 +217,7 @@ class Relay:
             if relayed.method == DISCONNECT:
                 is_ours = await self._calls.take(principal, relayed.id)
                 is_done = is_ours and await self._connections.disconnect(principal, relayed.project_id)
-                await self._calls.answer(principal, relayed.id, {DISCONNECT: is_done})
+                await self._calls.answer(principal, relayed.id, RelayAnswer(disconnected=is_done))
                 return
             answer = await self._forward_call(principal, relayed)
             has_caller = await self._calls.answer(principal, relayed.id, answer)
@@ -203,13 +226,13 @@ class Relay:
         except ArtelError as failure:
             log.warning("relay_answer_lost", call_id=relayed.id, reason=failure.detail)
             return
-        if not has_caller and (rejection := rejection_for_orphaned_question(answer.get("result"))):
+        if not has_caller and (rejection := rejection_for_orphaned_question(answer.result)):
             await self.notify_answered(principal, relayed.project_id, rejection)
 
-    async def _forward_call(self, principal: Principal, relayed: RelayCall) -> dict[str, Any]:
+    async def _forward_call(self, principal: Principal, relayed: RelayCall) -> RelayAnswer:
         connection = self._connections.of(principal, relayed.project_id)
         if connection is None:
-            return {"lost": False}
+            return RelayAnswer(lost=False)
         try:
             call = CALLS[relayed.method].model_validate(relayed.params)
             left = (relayed.expires_at - relayed.read_at).total_seconds()  # both by the database's clock
@@ -217,15 +240,27 @@ class Relay:
             may_send = partial(self._calls.take, principal, relayed.id)
             result = await connection.call(relayed.method, call, deadline, may_send)
         except ConnectorLost as lost:
-            return {"lost": lost.was_sent}
+            return RelayAnswer(lost=lost.was_sent)
         except (KeyError, ValidationError):  # the other process runs another version
-            return {"lost": False}
-        return {"result": result.model_dump(mode="json", exclude_unset=True)}
+            return RelayAnswer(lost=False)
+        return RelayAnswer(result=result.model_dump(mode="json", exclude_unset=True))
 
 
-def _row(call_id: str, connector: OnlineConnector, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    receiver = {"project_id": connector.project_id, "process_id": connector.process_id}
-    return {"id": call_id, **receiver, "method": method, "params": params}
+def new_call_fields(principal: Principal, epoch: int, seconds: float) -> CallFields:
+    """Return the fields of a new call that has to be done in time."""
+    return {
+        "call_id": secrets.token_hex(16),
+        "user_id": principal.user_id,
+        "epoch": epoch,
+        "timeout_ms": int(seconds * 1000),
+    }
+
+
+def _new_call(
+    call_id: str, connector: OnlineConnector, method: str, params: Call | Decided | None = None
+) -> NewRelayCall:
+    document = params.model_dump(mode="json") if params else {}
+    return NewRelayCall(call_id, connector.project_id, connector.process_id, method, document)
 
 
 def _too_late(method: str, *, was_sent: bool) -> CallResult:

@@ -4,12 +4,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import JsonValue
 from sqlalchemy import Connection, select, type_coerce
 
 from artel.db.tables import relay_calls
-from artel.remote_calls import CallRepository, database_time
+from artel.remote_calls import CallRepository, NewCall, database_time
 
 MAX_CALLS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NewRelayCall(NewCall):
+    """A call to be stored for the process that holds the connection."""
+
+    process_id: str
+    method: str
+    params: dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)

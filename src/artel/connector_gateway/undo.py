@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from artel.auth.principal import Principal
-from artel.connector_gateway.folder_calls import ASKS_IN_TERMINAL, BY_USER, FolderCalls, require_feature
+from artel.connector_gateway.folder_calls import ASKS_IN_TERMINAL, FolderCalls, fields_of_user, require_feature
 from artel.connector_gateway.relay import Relay
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.approvals import NewRedo, NewUndo, UndoComparison, UndoneFile
-from artel.contract.connector import RedoCall, UndoCall
+from artel.contract.connector import CallFields, CompareCall, RedoCall, UndoCall
 from artel.db.engine import Database
 from artel.db.lease import LeaseRepository
 from artel.db.tx import Tx
@@ -34,7 +34,7 @@ async def undo(
     """Return each file's outcome; raise if no file was put back."""
     row, connector, epoch = await database.of(principal).run(_record, project_id, secrets.token_hex(16), UNDO, wanted)
     call = UndoCall(
-        **_common(row, principal, epoch),
+        **_fields(row, principal, epoch),
         of_turn=wanted.turn_id,
         path=wanted.path,
         again=False,  # a retry after a lost answer must not redo the changes
@@ -51,7 +51,7 @@ async def redo(
     connector = await database.read(find_connector, principal, project_id)
     require_feature(connector, "workspace/redo")  # before the record: an older connector is never called
     row, connector, epoch = await database.of(principal).run(_record, project_id, secrets.token_hex(16), REDO, wanted)
-    call = RedoCall(**_common(row, principal, epoch), of_turn=wanted.turn_id, path=wanted.path)
+    call = RedoCall(**_fields(row, principal, epoch), of_turn=wanted.turn_id, path=wanted.path)
     return await _swap(database, relay, principal, row, call, connector)
 
 
@@ -60,8 +60,8 @@ async def compare(
 ) -> UndoComparison:
     """Return what the undo of a file would change now."""
     await _require_turn(database, principal, project_id, turn_id)
-    params = {"of_turn": turn_id, "path": path}
-    found = await FolderCalls(database, relay).call(principal, project_id, "workspace/compare", params, UNDO_SECONDS)
+    call = CompareCall(**fields_of_user(principal, UNDO_SECONDS), of_turn=turn_id, path=path)
+    found = await FolderCalls(database, relay).call(principal, project_id, "workspace/compare", call)
     shown = {name: found.more.get(name) for name in ("diff", "notice")}
     return UndoComparison(path=path, sha256=found.more.get("sha256") or "", **shown)
 
@@ -71,8 +71,8 @@ async def _require_turn(database: Database, principal: Principal, project_id: in
     await database.read(lambda *scope: TurnRepository(*scope).of_project(project_id, turn_id), principal)
 
 
-def _common(row: ToolCallRow, principal: Principal, epoch: int) -> dict[str, Any]:
-    return {"call_id": row.id, "user_id": principal.user_id, "epoch": epoch, "timeout_ms": 1, "agent": BY_USER}
+def _fields(row: ToolCallRow, principal: Principal, epoch: int) -> CallFields:
+    return {**fields_of_user(principal, UNDO_SECONDS), "call_id": row.id, "epoch": epoch}
 
 
 async def _swap(
@@ -84,7 +84,7 @@ async def _swap(
     connector: OnlineConnector | None,
 ) -> list[UndoneFile]:
     """Call the connector and record the outcome; return each file's, or raise if no file was touched."""
-    result = await relay.call(principal, row.project_id, f"workspace/{row.tool}", call, UNDO_SECONDS, connector)
+    result = await relay.call(principal, row.project_id, f"workspace/{row.tool}", call, connector)
     files = result.more.get("files", [])
     recorded = [{name: storable(file[name])[:MAX_PATH] for name in _RECORDED} for file in files[:MAX_FILES]]
     error = result.error and result.error[:ERROR_CHARACTERS]

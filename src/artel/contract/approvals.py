@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from artel.contract.connector import Holds
-from artel.contract.events import PlanTask
+from artel.contract.events import AgreedTask, PlanTask
 from artel.contract.http import ResponseBody
 
 
@@ -282,6 +282,25 @@ class BudgetDetails(PricedDetails):
 
     agreed_cost: float | None = None
     spent: float | None = None
+
+
+class PlanArguments(BaseModel):
+    """What the approval of a plan or of its budget is bound to: exactly these tasks, for at most this cost.
+
+    HTTP shows it as the `arguments` of the approval and its hash is stored, so it has no version: new fields need a
+    default.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    workflow_id: str
+    plan_id: str | None = None
+    tasks: list[AgreedTask]
+    limit_micros: int
+
+    def dump(self) -> dict[str, JsonValue]:
+        """Return the arguments as they are stored."""
+        return self.model_dump(mode="json")
 
 
 _KINDS: dict[str, type[ApprovalDetails]] = {"tool": ToolDetails, "plan": PlanDetails, "budget": BudgetDetails}

@@ -6,7 +6,7 @@ question at the connector) and `workspace/answered` (server to connector: a ques
 asking). Unknown fields are ignored, for compatibility between versions.
 """
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 from typing_extensions import TypedDict
@@ -126,7 +126,7 @@ class Call(_Message):
     call_id: str
     user_id: int
     epoch: int = 0
-    timeout_ms: int = Field(gt=0)  # counted from receipt
+    timeout_ms: int = Field(gt=0)  # counted from receipt; the relay sets what is left of it
     turn_id: str = ""
     agent: str = ""
     approval: UserApproval | None = None
@@ -134,6 +134,17 @@ class Call(_Message):
     # Connectors that don't know these fields ignore them.
     allowed_paths: Globs = []
     denied_paths: Globs = []
+
+
+class CallFields(TypedDict):
+    """The fields that identify a call, for the constructors of its subclasses."""
+
+    call_id: str
+    user_id: int
+    epoch: int
+    timeout_ms: int
+    turn_id: NotRequired[str]
+    agent: NotRequired[str]
 
 
 class ReadCall(Call):

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired
 
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict
@@ -116,6 +116,16 @@ class PlanTask(TypedDict):
     description: str
     depends_on: list[str]
     estimated_cost: float | None
+
+
+class AgreedTask(TypedDict):
+    """A task in what the user is asked to agree to; requests for more budget show no cost of each task."""
+
+    id: str
+    agent: str
+    description: str
+    depends_on: list[str]
+    estimated_cost: NotRequired[float | None]
 
 
 class TaskPlanCreated(EventData):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from artel.contract.events import ApprovalRequired
+
 
 @dataclass(frozen=True, slots=True)
 class SessionHasEvents:
@@ -54,6 +56,15 @@ class TurnParked:
     """A turn waits for the user."""
 
     turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """A run waits for the user's approval, which everyone who follows the project is shown."""
+
+    user_id: int
+    project_id: int
+    event: ApprovalRequired
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def decide_plan(
     """Store the user's decision about a plan, and their changes of it; raise PlanNotPossible if it can't be run."""
     approval = ApprovalRepository(tx).get(approval_id)
     decided = approvals.decide(tx, approval_id, decision, feedback, "once")
-    workflow = WorkflowRepository(tx).get(approval.arguments["workflow_id"])
+    workflow = WorkflowRepository(tx).get(approval.plan_arguments.workflow_id)
     if approval.kind != "plan":
         return decided
     shown = changed = TaskRepository(tx).of(workflow.id)
@@ -200,7 +200,7 @@ def ask_plan_again(
     if expired.kind == "budget":
         raise ApprovalDecided("What was done is the answer. Try the rest again: POST /my/workflows/{id}/retry")
     log = SessionLog(tx, expired.session_id, 1)
-    workflow = WorkflowRepository(tx).get(expired.arguments["workflow_id"])
+    workflow = WorkflowRepository(tx).get(expired.plan_arguments.workflow_id)
     if workflow.turn_id != expired.turn_id:
         raise ApprovalDecided("The workflow was taken up again since.")
     if not workflow.status.is_terminal:
@@ -274,7 +274,7 @@ def price_changed(
     if approval.kind != "plan":
         raise PlanNotPossible("Only a plan has a price. This approval is for something else.")
     approvals.require_pending(approval, datetime.now(UTC))
-    workflow = WorkflowRepository(connection, principal).get(approval.arguments["workflow_id"])
+    workflow = WorkflowRepository(connection, principal).get(approval.plan_arguments.workflow_id)
     agents = list(get_project(connection, principal, workflow.project_id).team)
     shown = TaskRepository(connection, principal).of(workflow.id)
     graph = changed_graph(TaskGraph.of(shown), changes, [agent.name for agent in agents])

@@ -16,7 +16,7 @@ from artel.plans.plan import TaskStatus, WorkflowTask
 from artel.plans.pricing import MERGE_TOKENS
 from artel.plans.task_run import shortened
 from artel.text import one_line
-from artel.tools.consent import NeedsApproval
+from artel.tools.consent import NeedsUser
 
 MERGE_SECONDS = 60.0
 MERGE_FRAME_TOKENS = 50
@@ -50,7 +50,7 @@ async def merged(
         log.warning("answer_not_merged", reason=failure.detail)
         stream.restart()
         return plain(tasks), failure.usage or Usage(model)
-    except (BudgetExceeded, NeedsApproval):
+    except (BudgetExceeded, NeedsUser):
         return plain(tasks), Usage(model)
     if not completion.content.strip():
         return plain(tasks), completion.usage

@@ -41,7 +41,6 @@ from artel.plans.pricing import AgentStatistics, PlanEstimate, Pricing, agent_st
 from artel.plans.proposal import PricedPlan
 from artel.plans.transactions import MonthTooShort, PlanContext
 from artel.registry.node import RegisteredNode
-from artel.runs.approval_factory import required
 from artel.runs.attached_files import conversation_message, estimated_tokens, files_of
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.end import TurnOutcome
@@ -256,18 +255,17 @@ class _OrchestratedTurn:
     async def _propose(self, proposal: PricedPlan) -> Ended | None:
         """Store a plan; run it, or wait for the user's approval."""
         try:
-            self._workflow, tasks, approval, added = await self._store(proposal)
+            self._workflow, tasks, added = await self._store(proposal)
         except (BudgetExceeded, LimitReached, AgentNameTaken) as problem:
             return await self._end_unplanned(problem, proposal.plan.usage)
         self._context = replace(self._context, tasks=tasks, agents=[*self._context.agents, *added])
         if added:
             self._offered, self._statistics = {}, None
-        if approval is not None:
-            self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
+        if self._workflow.status is WorkflowStatus.AWAITING_APPROVAL:
             return None
         return await self._run_plan()
 
-    async def _store(self, proposal: PricedPlan) -> tuple[Workflow, list[WorkflowTask], Approval | None, list[Agent]]:
+    async def _store(self, proposal: PricedPlan) -> tuple[Workflow, list[WorkflowTask], list[Agent]]:
         """Store a plan with the agents that it needs for nodes."""
         space, step = self._space, (self._turn, self._workflow, proposal)
         if not proposal.new_agents:
@@ -347,7 +345,7 @@ def _why_more_expensive(estimate: PlanEstimate, decision: Approval, limit_micros
 
     It needs none up to the limit that the user named, nor for less than a cent: prices are shown in cents, rounded up.
     """
-    agreed, wanted = int(decision.arguments["limit_micros"]), estimate.high_micros
+    agreed, wanted = decision.plan_arguments.limit_micros, estimate.high_micros
     unknown = sorted(set(estimate.unknown_models) - set(decision.plan_details.unknown_prices))
     reasons = [f"with your changes: the price of {model} is not known" for model in unknown]
     if limit_micros is None and ceil(wanted / MICROS_OF_A_CENT) > ceil(agreed / MICROS_OF_A_CENT):

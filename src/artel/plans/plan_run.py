@@ -18,7 +18,7 @@ from artel.brain.brain import AttachedFile
 from artel.brain.demo.review import introduction
 from artel.brain.retries import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.budgets.guard import BUDGET, NEEDS_MICROS, TurnBudgetGuard
+from artel.budgets.guard import TurnBudgetGuard
 from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending
 from artel.contract import chat
@@ -37,13 +37,13 @@ from artel.plans.transactions import DEPENDENCY_FAILED, PlanContext
 from artel.projects.transactions import project_settings
 from artel.retry import Backoff
 from artel.runs.agent_run import run_agent
-from artel.runs.approval_factory import decision_of, required, tool_approval
+from artel.runs.approval_factory import decision_of, tool_approval
 from artel.runs.attached_files import room_for_task
 from artel.runs.task import ExecutionResult, Start, Task, Waiting
 from artel.runs.task_events import EventWriter
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.text import storable
-from artel.tools.consent import Decision
+from artel.tools.consent import Decision, NeedsApproval, NeedsBudget
 from artel.tools.policy import Policy
 from artel.turns.end import TurnOutcome, end_turn, note_usage
 from artel.turns.transactions import AgentAtWork, TurnOver
@@ -211,11 +211,7 @@ class PlanRun:
             spent, seconds = self._spending.micros, self._approval_seconds
             budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
         step = self._spending.store_in(self._turn), self._workflow, approval_ids, budget, self._spending.spent
-        if not await with_outage_retry(lambda: self._space.database.run(transactions.park_run, *step), "run"):
-            return False
-        if budget is not None:
-            self._services.project_events.add(self._space.principal, self._space.project_id, required(budget))
-        return True
+        return await with_outage_retry(lambda: self._space.database.run(transactions.park_run, *step), "run")
 
     async def _requeue(self) -> None:
         """Let the next worker space continue the turn."""
@@ -345,11 +341,11 @@ class PlanRun:
         update: dict[str, Any] = {"seconds": seconds, "message_id": self._message_id}
         events: list[EventData] = []
         approval = None
-        if parked.question.tool == BUDGET:
-            update["needs_micros"] = parked.question.arguments[NEEDS_MICROS]
-        else:
+        if isinstance(parked.needs, NeedsBudget):
+            update["needs_micros"] = parked.needs.micros
+        elif isinstance(parked.needs, NeedsApproval):
             ids = {"workflow_id": task.workflow_id, "task_id": task.id}
-            question = replace(parked.question, details=parked.question.details.model_copy(update=ids))
+            question = replace(parked.needs.question, details=parked.needs.question.details.model_copy(update=ids))
             scope = self._space.principal, self._space.project_id
             settings = await self._services.database.read(project_settings, *scope)
             expires_in = Policy(settings.policy).seconds(question.risk)
@@ -359,15 +355,9 @@ class PlanRun:
         if agent is not None:
             events.append(self._status_after(agent))
         task = replace(task, status=TaskStatus.WAITING, parked=parked.run.model_copy(update=update))
-        try:
+        with self._services.relay.asking(self._space.principal, approval):
             await self._store(transactions.park_task, task, approval, events, self._spending.spent)
-        except TurnOver:
-            if approval is not None:
-                self._services.relay.stop_asking(self._space.principal, approval)
-            raise
         self._board.change(task_id, status=task.status, parked=task.parked)
-        if approval is not None:
-            self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
 
     # The end
 

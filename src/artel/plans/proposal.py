@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from artel.approvals.approval import Approval
 from artel.budgets.money import dollars, dollars_or_none
 from artel.budgets.month import Shortage
-from artel.contract.approvals import BudgetDetails, PlanDetails, PricedDetails
-from artel.contract.events import PlanRequest, PlanTask, TaskPlanCreated
+from artel.contract.approvals import BudgetDetails, PlanArguments, PlanDetails, PricedDetails
+from artel.contract.events import AgreedTask, PlanRequest, PlanTask, TaskPlanCreated
 from artel.contract.http import NewAgent
 from artel.plans.plan import TaskGraph, Workflow, WorkflowTask
 from artel.plans.planner import Plan
@@ -37,10 +36,11 @@ class PricedPlan:
 def plan_request(approval: Approval) -> PlanRequest:
     """Return the event that asks the user to approve a plan or its budget."""
     details = approval.details if isinstance(approval.details, PricedDetails) else PricedDetails()
+    arguments = approval.plan_arguments
     return PlanRequest(
         approval_id=approval.id,
-        workflow_id=approval.arguments["workflow_id"],
-        plan={"tasks": approval.arguments["tasks"]},
+        workflow_id=arguments.workflow_id,
+        plan={"tasks": arguments.tasks},
         estimated_cost=details.estimated_cost,
         estimated_duration=details.estimated_duration,
         details=details.shown(),
@@ -65,7 +65,7 @@ def plan_approval(
         changed=tuple(changes),
         **(asdict(short) if short else {}),
     )
-    tasks = shown_tasks(graph, estimate)
+    tasks: list[AgreedTask] = [AgreedTask(**task) for task in shown_tasks(graph, estimate)]
     return priced_approval("plan", turn, workflow, tasks, estimate.high_micros, details, seconds)
 
 
@@ -73,15 +73,14 @@ def priced_approval(
     kind: str,
     turn: Turn,
     workflow: Workflow,
-    tasks: Sequence[Mapping[str, object]],
+    tasks: list[AgreedTask],
     limit_micros: int,
     details: PricedDetails,
     seconds: int,
 ) -> Approval:
     """Return the approval of exactly these tasks, for at most this cost."""
-    arguments: dict[str, Any] = {"workflow_id": workflow.id, "plan_id": workflow.plan_id}
-    arguments |= {"tasks": list(tasks), "limit_micros": limit_micros}
-    return replace(tool_approval(turn, None, Question(kind, arguments, details=details), seconds), kind=kind)
+    arguments = PlanArguments(workflow_id=workflow.id, plan_id=workflow.plan_id, tasks=tasks, limit_micros=limit_micros)
+    return replace(tool_approval(turn, None, Question(kind, arguments.dump(), details=details), seconds), kind=kind)
 
 
 def plan_created(workflow: Workflow, proposal: PricedPlan) -> TaskPlanCreated:
@@ -140,5 +139,8 @@ def budget_approval(
         estimated_cost_high=dollars(limit),
         estimated_duration=round(sum((task.estimate or {}).get("seconds") or 0.0 for task in left), 1),
     )
-    tasks = [task.to_json() for task in TaskGraph.of(left).tasks.values()]
+    tasks: list[AgreedTask] = [
+        {"id": task.id, "agent": task.agent, "description": task.description, "depends_on": list(task.depends_on)}
+        for task in left
+    ]
     return priced_approval("budget", turn, workflow, tasks, limit, details, seconds)

@@ -12,7 +12,7 @@ from artel.agent_memory.repository import NewMemory
 from artel.agent_memory.transactions import remember
 from artel.agents.repository import AgentRepository
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.approvals.repository import ApprovalRepository
+from artel.approvals.repository import ApprovalRepository, announce
 from artel.auth.principal import Principal
 from artel.brain.brain import Usage
 from artel.budgets.money import micros
@@ -136,9 +136,7 @@ def cached_plan(connection: Connection, principal: Principal, project_id: int, k
 
 
 @kill_points.transaction("plan.store")
-def store_plan(
-    tx: Tx, turn: Turn, workflow: Workflow, proposal: PricedPlan
-) -> tuple[Workflow, list[WorkflowTask], Approval | None]:
+def store_plan(tx: Tx, turn: Turn, workflow: Workflow, proposal: PricedPlan) -> tuple[Workflow, list[WorkflowTask]]:
     """Store a plan; start it, or park the turn until the user approves it. Raise TurnOver if the turn has ended.
 
     A plan that may cost more than is left of the project's month always needs approval; raise BudgetExceeded if
@@ -162,12 +160,12 @@ def store_plan(
         "price_unknown": unknown,
     }
     events: list[EventData] = [plan_created(workflow, proposal)]
-    approval = None
     if proposal.asks or short:
         values |= {"status": WorkflowStatus.AWAITING_APPROVAL, "started_at": None}
         priced = proposal.plan.graph, proposal.estimate, short, proposal.changes
         approval = plan_approval(turn, workflow, *priced, proposal.seconds)
         ApprovalRepository(tx).add(approval)
+        announce(tx, approval)
         _park_turn(tx, turn, workflow)
         log.note_state()
         events.append(plan_request(approval))
@@ -178,13 +176,13 @@ def store_plan(
         cache = PlanCacheRepository(tx)
         cache.put(turn.project_id, proposal.cache_key, proposal.plan.to_json(), CACHE_HOURS, MAX_CACHED)
     log.write(turn.id, *events)
-    return replace(workflow, **values), tasks, approval
+    return replace(workflow, **values), tasks
 
 
 @kill_points.transaction("plan.store")
 def store_plan_with_agents(
     tx: Tx, turn: Turn, workflow: Workflow, proposal: PricedPlan, max_agents: int, lease: Lease | None
-) -> tuple[Workflow, list[WorkflowTask], Approval | None, list[Agent]]:
+) -> tuple[Workflow, list[WorkflowTask], list[Agent]]:
     """Store a plan and the new agents that it uses, which run on nodes; raise LimitReached or AgentNameTaken."""
     project_id = turn.project_id
     ProjectRepository(tx).lock(project_id)  # nobody counts, adds or deletes agents meanwhile
@@ -217,7 +215,7 @@ def start_approved(
     approved = [ApprovalStatus.APPROVED]
     if not ApprovalRepository(tx).move(approval.id, approved, ApprovalStatus.USED, used_at=now):
         return None
-    limit = changed.high_micros if changed else int(approval.arguments["limit_micros"])
+    limit = changed.high_micros if changed else approval.plan_arguments.limit_micros
     if approval.kind == "plan" and current.limit_micros is not None:
         limit = min(limit, current.limit_micros)
     is_unaware = approval.kind == "plan" and approval.plan_details.month_left is None
@@ -265,6 +263,8 @@ def park_run(
     log = SessionLog(tx, turn.session_id, 0)
     if _was_left(tx, turn):
         tx.after_commit(TurnParked(turn.id))
+        if budget is not None:
+            announce(tx, budget)
         return True
     approvals = ApprovalRepository(tx)
     pending = {approval.id for approval in approvals.of_turn(turn.id, ApprovalStatus.PENDING)}
@@ -275,10 +275,11 @@ def park_run(
     note_spent(tx, workflow.id, spent)
     if budget is not None:
         WorkflowRepository(tx).move(workflow.id, OPEN, status=WorkflowStatus.AWAITING_APPROVAL)
-        needs = int(budget.arguments["limit_micros"]) - spent[0]
+        needs = budget.plan_arguments.limit_micros - spent[0]
         if short := shortage(tx, workflow, needs):
             budget = replace(budget, details=budget.details.model_copy(update={"month_left": short.month_left}))
         approvals.add(budget)
+        announce(tx, budget)
         log.write(turn.id, plan_request(budget))
     return True
 
@@ -375,6 +376,8 @@ def park_task(
     tx: Tx, turn: Turn, task: WorkflowTask, approval: Approval | None, events: Sequence[EventData], spent: Spent
 ) -> None:
     """Store a task that waits for the user; the turn goes on with the other tasks."""
+    if approval is not None:
+        announce(tx, approval)
     values = {"status": TaskStatus.WAITING, "parked": task.parked, "usage": task.usage, "cost_micros": task.cost_micros}
     if not _change_task(tx, turn, task, values, events):
         return

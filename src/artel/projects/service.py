@@ -49,7 +49,7 @@ class ProjectService:
         """Create a project with the starter pack, and start its worker space."""
         project = await self.services.database.of(user).run(create_project, new, self.rules)
         try:
-            await self.space_rpc.ask(user, project.id, "ensure")
+            await self.space_rpc.do(user, project.id, "ensure")
         except SpaceUnavailable as failure:  # the first message will start the space
             log.warning("space_not_begun", project_id=project.id, reason=failure.detail)
         return project
@@ -76,7 +76,7 @@ class ProjectService:
     async def reset_space(self, user: Principal, project_id: int) -> SpaceState:
         """Stop all tasks of the user's project at once and restart its worker space."""
         await self._reset(user, project_id, "user", user)
-        return SpaceState.model_validate(await self.space_rpc.ask(user, project_id, "state"))
+        return await self.space_rpc.ask(user, project_id, "state", SpaceState)
 
     async def reset_space_as_administrator(self, administrator: Principal, project_id: int) -> None:
         """Reset the worker space of any user's project."""
@@ -86,5 +86,5 @@ class ProjectService:
         await self._reset(Principal(owner_id), project_id, "administrator", administrator)
 
     async def _reset(self, owner: Principal, project_id: int, initiator: Initiator, by: Principal) -> None:
-        reset = partial(self.space_rpc.ask, owner, project_id, "reset")
+        reset = partial(self.space_rpc.do, owner, project_id, "reset")
         await audited_reset(self.services.database, owner, project_id, initiator, reset, by.user_id)

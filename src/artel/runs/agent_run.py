@@ -26,7 +26,7 @@ from artel.runs.toolbox import source_of, toolbox_of
 from artel.runs.user_files import RunFiles
 from artel.spaces.figures import AgentStatus, in_error
 from artel.spaces.worker_space import WorkerSpace
-from artel.tools.consent import NeedsApproval
+from artel.tools.consent import NeedsUser
 from artel.tools.files import READ_TOOLS
 from artel.tools.toolbox import Toolbox
 from artel.turns.transactions import AgentAtWork
@@ -166,9 +166,9 @@ class AgentRun:
         self.timeout.tool_called(call)
         try:
             result = await toolbox.call(call, self.deadline)
-        except NeedsApproval as needed:
+        except NeedsUser as needs:
             single = SingleCall(id=call.id, tool=call.name, arguments=json.loads(call.arguments))
-            raise Parked(needed.question, ParkedRun(single=single, child=needed.child)) from None
+            raise Parked(needs, ParkedRun(single=single)) from None
         self.timeout.tool_result(call, result)
         if not result.success:
             raise ToolFailed(result.error or f"{call.name} failed.")

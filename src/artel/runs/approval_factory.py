@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.contract.events import ApprovalRequired
 from artel.contract.parked_run import ParkedRun
 from artel.ids import uuid7
 from artel.tools.consent import Decision, Question
@@ -56,16 +55,6 @@ def decision_of(approval: Approval) -> Decision:
         approval.holds or "once",
         details.old_sha256,
         details.new_sha256,
-    )
-
-
-def required(approval: Approval) -> ApprovalRequired:
-    """Return the event that tells the project that somebody is asked."""
-    return ApprovalRequired(
-        approval_id=approval.id,
-        session_of_approval=approval.session_id,
-        tool=approval.tool,
-        expires_at=approval.expires_at,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from artel.agent_loop.context import MAX_HISTORY_MESSAGES, MAX_HISTORY_TOKENS, ConversationMessage
-from artel.attachments.repository import StoredAttachment, load_attachments
+from artel.attachments.repository import StoredAttachment
 from artel.attachments.transactions import read_contents
 from artel.brain.brain import AttachedFile, Message, Part
 from artel.brain.images import image_tokens, without_images
@@ -59,7 +59,7 @@ def room_for_task(agent: Agent, max_context_tokens: int) -> int:
 
 def conversation_message(message: StoredMessage) -> ConversationMessage:
     """Return a stored message with its files, without their content."""
-    files = tuple(map(_file, load_attachments(message.attachments)))
+    files = tuple(map(_file, message.attachments))
     return ConversationMessage(
         "user" if message.role == "user" else "assistant", message.content, message.tokens, files
     )

@@ -23,7 +23,6 @@ from artel.projects.repository import ProjectRepository
 from artel.runs.task import Start, Task, Waiting
 from artel.runs.task_events import TaskEvents
 from artel.settings import Settings
-from artel.tools.consent import NeedsApproval
 from artel.tools.family import Brief, ChildResult
 from artel.turns.transactions import AgentAtWork
 
@@ -82,7 +81,8 @@ class AgentFamily:
         try:
             result = await parent.run_child(child, task)
         except Parked as parked:
-            raise NeedsApproval(parked.question, parked.run.model_copy(update={"task_id": task_id})) from None
+            parked.needs.child = parked.run.model_copy(update={"task_id": task_id})
+            raise parked.needs from None
         except ArtelError as failure:
             listener.note(TaskFailed(task_id=task_id, code=failure.code, error=failure.detail))
             raise

@@ -9,7 +9,6 @@ from artel.agent_loop.context import MAX_HISTORY_MESSAGES, to_continue
 from artel.agent_loop.parking import Parked
 from artel.agent_loop.task import Tally
 from artel.agent_memory.repository import NewMemory
-from artel.approvals.approval import Approval
 from artel.approvals.transactions import decisions, park_turn
 from artel.brain.brain import Usage
 from artel.brain.tokens import count_tokens
@@ -17,15 +16,16 @@ from artel.budgets.guard import TurnBudgetGuard
 from artel.contract import chat
 from artel.contract.http import Agent
 from artel.db.retries import with_outage_retry
-from artel.errors import AgentNotFound, DatabaseUnavailable
+from artel.errors import AgentNotFound
 from artel.ids import uuid7
 from artel.projects.transactions import project_settings
 from artel.runs.agent_run import run_agent
-from artel.runs.approval_factory import decision_of, due, required, tool_approval, who_asks
+from artel.runs.approval_factory import decision_of, due, tool_approval, who_asks
 from artel.runs.attached_files import conversation_message
 from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
 from artel.runs.task_events import EventWriter, StreamedTask
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
+from artel.tools.consent import NeedsApproval
 from artel.tools.policy import Policy
 from artel.turns.end import TurnOutcome, end_turn, note_usage
 from artel.turns.transactions import AgentAtWork, TurnOver, start_turn
@@ -109,29 +109,26 @@ class DirectTurn(StreamedTask):
 
     async def _park(self, agent: Agent, parked: Parked) -> None:
         """Store how far the run has come, and ask the user; the agent's slot is free."""
+        if not isinstance(parked.needs, NeedsApproval):
+            raise TypeError("only a plan has a budget of its own that the user can raise")
+        question = parked.needs.question
         await self._notes.written()
         space, turn = self._space, self._turn
         usage = chat.UsageShown.of(self._tally.usage) if self._tally.usage.calls else None
         run = parked.run.model_copy(update={"message_id": self._message_id, "usage": usage})
         change = AgentAtWork(agent.id, agent.name, "processing", space.bus.status(agent.id).value).change
-        approval = tool_approval(turn, who_asks(run), parked.question, 0)
+        approval = tool_approval(turn, who_asks(run), question, 0)
 
-        async def store() -> Approval:
+        async def store() -> None:
             settings = await self._services.database.read(project_settings, space.principal, space.project_id)
-            asked = due(approval, Policy(settings.policy).seconds(parked.question.risk))
-            await space.database.run(park_turn, turn, run, asked, change)
-            return asked
+            due_approval = due(approval, Policy(settings.policy).seconds(question.risk))
+            await space.database.run(park_turn, turn, run, due_approval, change)
 
         try:
-            approval = await with_outage_retry(store, "run")
+            with self._services.relay.asking(space.principal, approval):
+                await with_outage_retry(store, "run")
         except TurnOver:
-            self._services.relay.stop_asking(space.principal, approval)
             await self._note_usage()
-            return
-        except DatabaseUnavailable:  # it is ended as soon as the database is back
-            self._services.relay.stop_asking(space.principal, approval)
-            raise
-        self._services.project_events.add(space.principal, space.project_id, required(approval))
 
     async def _end(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
         """Store the answer, or the failure, and the end of the turn."""

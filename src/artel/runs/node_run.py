@@ -60,7 +60,7 @@ from artel.runs.node_answers import charged, failure_of, text_of, tool_calls_of
 from artel.runs.node_tools import NodeTools
 from artel.runs.user_files import RunFiles
 from artel.text import storable
-from artel.tools.consent import NeedsApproval
+from artel.tools.consent import NeedsUser
 from artel.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ class NodeRun:
                     tool_calls=self._parked.tool_calls,
                 )
                 step = await self._continued(parked)
-        except NeedsApproval as needed:
-            raise Parked(needed.question, ParkedRun(node=self._parked, child=needed.child)) from None
+        except NeedsUser as needs:
+            raise Parked(needs, ParkedRun(node=self._parked)) from None
 
     # Steps
 

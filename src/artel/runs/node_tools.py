@@ -61,7 +61,7 @@ class NodeTools:
         self._run.timeout.tool_called(_tool_call(call))
 
     async def result_of(self, call: NodeToolCall, node: str, made: int) -> NodeToolResult:
-        """Make a call after so many others, and return what the node is told; raise NeedsApproval."""
+        """Make a call after so many others, and return what the node is told; raise NeedsUser."""
         if made >= self._limit + MAX_REFUSED:
             raise AgentFailed(f"The node {node} asks for tools again and again, though none are left for the task.")
         if made < self._limit:

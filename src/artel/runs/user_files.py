@@ -9,8 +9,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from artel.approvals.transactions import use
+from artel.connector_gateway.relay import new_call_fields
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import CALLS, MUTATING_METHODS, Call, CallResult, UserApproval
+from artel.contract.connector import (
+    CALLS,
+    MUTATING_METHODS,
+    Call,
+    CallFields,
+    CallResult,
+    ReadCall,
+    StatCall,
+    UserApproval,
+)
 from artel.contract.http import Agent
 from artel.db.retries import with_outage_retry
 from artel.db.tx import Tx
@@ -86,7 +96,8 @@ class RunFiles:
 
     async def file_state(self, path: str) -> FileState:
         """Return the current hash and size of a file."""
-        result = await self._look("workspace/stat", {"path": path, "with_sha256": True})
+        call = StatCall(**self._fields(LOOK_SECONDS), path=path, with_sha256=True)
+        result = await self._look("workspace/stat", call)
         if result.code == "file_not_found":
             return FileState(sha256="")
         about = result.more
@@ -99,16 +110,16 @@ class RunFiles:
     async def file_beginning(self, path: str, lines: int) -> FileBeginning | None:
         """Return the first lines of a file; None if it can't be read, or is no text."""
         rules = (await self.policy()).paths(ReadFile.name)
-        found = (await self._look("workspace/read", {"path": path, "lines": lines, **rules})).more
+        call = ReadCall(**self._fields(LOOK_SECONDS), path=path, lines=lines, **rules)
+        found = (await self._look("workspace/read", call)).more
         content, total, sha256 = found.get("content"), found.get("total_lines"), found.get("sha256")
         if isinstance(content, str) and isinstance(total, int) and isinstance(sha256, str):
             return FileBeginning(content, total, sha256)
         return None
 
-    async def _look(self, method: str, params: Mapping[str, Any]) -> CallResult:
+    async def _look(self, method: str, call: Call) -> CallResult:
         """Return the answer to a call for an approval, which is no call of the agent."""
-        call, space = self._call(secrets.token_hex(16), method, params), self._space
-        return await self._services.relay.call(space.principal, space.project_id, method, call, LOOK_SECONDS)
+        return await self._services.relay.call(self._space.principal, self._space.project_id, method, call)
 
     def hash_of(self, path: str) -> str | None:
         """Return the hash that a file had when this run last read or wrote it."""
@@ -148,8 +159,10 @@ class RunFiles:
             holds: Any = approval.holds if approval.holds in ("once", "session", "always") else "once"
             hashes = {"old_sha256": approval.old_sha256, "new_sha256": approval.new_sha256}
             approved = UserApproval(id=approval.approval_id, holds=holds, **hashes)
+        is_run = method == "workspace/run"
+        fields = self._fields(RUN_SECONDS if is_run else CALL_SECONDS) | {"call_id": row.id}
         try:
-            call = self._call(row.id, method, {**params, **rules, "approval": approved})
+            call = CALLS[method].model_validate({**params, **rules, "approval": approved, **fields})
         except ValidationError as invalid:
             wrong = invalid.errors()[0]  # without the input
             field = ".".join(str(step) for step in wrong["loc"]) or "the call"
@@ -158,11 +171,9 @@ class RunFiles:
         is_allowed, serving = await self._database.run(_note_sent, row)
         if not is_allowed:
             return CallResult(success=False, code="refused", error="The approval was used before. Ask again.")
-        is_run = method == "workspace/run"
         keep_alive = asyncio.ensure_future(self._keep_alive()) if is_run else None
-        timeout = RUN_SECONDS if is_run else CALL_SECONDS
         try:
-            result = await self._services.relay.call(space.principal, space.project_id, method, call, timeout, serving)
+            result = await self._services.relay.call(space.principal, space.project_id, method, call, serving)
         finally:
             if keep_alive is not None:
                 keep_alive.cancel()
@@ -170,18 +181,10 @@ class RunFiles:
             return result.model_copy(update={"where": result.more.get("where") or serving.mode})
         return result
 
-    def _call(self, call_id: str, method: str, params: Mapping[str, Any]) -> Call:
-        return CALLS[method].model_validate(
-            {
-                **params,
-                "call_id": call_id,
-                "user_id": self._space.principal.user_id,
-                "epoch": self._space.lease.epoch if self._space.lease else 0,
-                "timeout_ms": 1,  # the relay sets the timeout
-                "turn_id": self._task.turn_id,
-                "agent": self._agent.name,
-            }
-        )
+    def _fields(self, seconds: float) -> CallFields:
+        epoch = self._space.lease.epoch if self._space.lease else 0
+        fields = new_call_fields(self._space.principal, epoch, seconds)
+        return {**fields, "turn_id": self._task.turn_id, "agent": self._agent.name}
 
     async def _keep_alive(self) -> None:
         """Reset the progress timeout of the run while a long call runs."""

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, func
 
 from artel.auth.principal import Principal
-from artel.contract.chat import AnswerUsage, ChatMessage
+from artel.contract.chat import AnswerUsage, Attachment, ChatMessage
 from artel.db.tables import turns
 from artel.db.tenant import TenantRepository
 from artel.sessions.message_repository import StoredMessage
@@ -42,7 +42,7 @@ def shown_messages(
         ChatMessage.of(
             message,
             timestamp=message.created_at,
-            attachments=message.attachments or [],
+            attachments=[Attachment.of(file) for file in message.attachments],
             **(figures.get(message.turn_id or "", {}) if message.role == "assistant" else {}),
         )
         for message in messages

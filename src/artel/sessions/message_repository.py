@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, JsonValue
 from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, or_
 
+from artel.attachments.repository import StoredAttachment, load_attachments
 from artel.contract.chat import Rating
 from artel.db.tables import messages
 from artel.db.tenant import TenantRepository, prepared
@@ -45,7 +46,7 @@ class StoredMessage:
     retry_of: str | None = None
     continues: str | None = None  # the cut-off message that it goes on from
     feedback: dict[str, JsonValue] | None = None  # a StoredFeedback
-    attachments: list[dict[str, JsonValue]] | None = None  # a StoredAttachment each
+    attachments: tuple[StoredAttachment, ...] = ()
 
     @property
     def rated(self) -> StoredFeedback | None:
@@ -89,7 +90,7 @@ class MessageRepository(TenantRepository):
     def add(self, project_id: int, session_id: str, *new: StoredMessage) -> None:
         """Add messages to a session."""
         of_session = {"project_id": project_id, "session_id": session_id}
-        self._add([dict(zip(StoredMessage.__slots__, _columns(row), strict=True)) | of_session for row in new])
+        self._add([_row(message) | of_session for message in new])
 
     def conversation(self, session_id: str, turn_number: int, limit: int) -> list[StoredMessage]:
         """Return the last messages up to a turn, in conversation order, without failed ones."""
@@ -98,13 +99,13 @@ class MessageRepository(TenantRepository):
     def question_of(self, session_id: str, turn_id: str) -> StoredMessage | None:
         """Return the user's message of a turn."""
         row = self._find_one(*_of_turn(session_id, turn_id), messages.c.role == "user")
-        return StoredMessage(*_columns(row)) if row else None
+        return _message(row) if row else None
 
     def question_before(self, session_id: str, answer: StoredMessage) -> StoredMessage | None:
         """Return the user's message that an answer belongs to, also if the answer goes on from another one."""
         same_turn = messages.c.session_id == session_id, messages.c.turn_number == answer.turn_number
         row = self._find_one(*same_turn, messages.c.role == "user")
-        return StoredMessage(*_columns(row)) if row else None
+        return _message(row) if row else None
 
     def rewrite(self, session_id: str, message_id: str, content: str, tokens: int) -> None:
         """Change the content of a message."""
@@ -129,7 +130,7 @@ class MessageRepository(TenantRepository):
     def cut_off_of(self, session_id: str, turn_id: str) -> StoredMessage | None:
         """Return the partial answer of a turn that nothing goes on from yet."""
         row = self._find_one(*_of_turn(session_id, turn_id), messages.c.status == "cut_off")
-        return StoredMessage(*_columns(row)) if row else None
+        return _message(row) if row else None
 
     def mark_continued(self, session_id: str, message_id: str) -> int:
         """Mark a cut-off message as continued by another one; return the number of its turn in the conversation."""
@@ -141,14 +142,14 @@ class MessageRepository(TenantRepository):
         """Return the final message of a turn; a cut-off partial answer is not one."""
         is_answer = messages.c.role != "user", messages.c.status.not_in(("cut_off", "continued"))
         row = self._find_one(*_of_turn(session_id, turn_id), *is_answer)
-        return StoredMessage(*_columns(row)) if row else None
+        return _message(row) if row else None
 
     def get(self, session_id: str, message_id: str) -> StoredMessage:
         """Return a message of the session or raise MessageNotFound."""
         row = self._find_one(messages.c.session_id == session_id, messages.c.id == message_id)
         if row is None:
             raise MessageNotFound("Message not found")
-        return StoredMessage(*_columns(row))
+        return _message(row)
 
     def rate(self, session_id: str, message_id: str, feedback: StoredFeedback) -> None:
         """Store the user's feedback on an answer, instead of an earlier one."""
@@ -172,7 +173,7 @@ class MessageRepository(TenantRepository):
         """Return a page of the messages of all sessions or one that contain the text, newest first."""
         newest = messages.c.created_at.desc(), messages.c.id.desc()
         rows = self._find(*_contains(text, session_id), order_by=newest, limit=limit, offset=offset)
-        return [FoundMessage(row.session_id, row.project_id, StoredMessage(*_columns(row))) for row in rows]
+        return [FoundMessage(row.session_id, row.project_id, _message(row)) for row in rows]
 
     def count_containing(self, text: str, session_id: str | None) -> int:
         """Return the number of messages of all sessions or one that contain the text."""
@@ -207,5 +208,15 @@ def _of_turn(session_id: str, turn_id: str) -> tuple[ColumnElement[bool], ...]:
     return messages.c.session_id == session_id, messages.c.turn_id == turn_id
 
 
+def _row(message: StoredMessage) -> dict[str, Any]:
+    row = dict(zip(StoredMessage.__slots__, _columns(message), strict=True))
+    return row | {"attachments": [file.dump() for file in message.attachments] or None}
+
+
+def _message(row: Row[Any]) -> StoredMessage:
+    values = dict(zip(StoredMessage.__slots__, _columns(row), strict=True))
+    return StoredMessage(**values | {"attachments": load_attachments(row.attachments)})
+
+
 def _messages(rows: Iterable[Row[Any]]) -> list[StoredMessage]:
-    return [StoredMessage(*_columns(row)) for row in rows]
+    return [_message(row) for row in rows]

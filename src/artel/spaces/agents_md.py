@@ -1,11 +1,11 @@
 """AGENTS.md of the connected folder: passed to agents as quoted data, never trusted as instructions."""
 
-import secrets
 import time
 
 from artel.agent_loop import prompts
 from artel.auth.principal import Principal
 from artel.brain.brain import Message
+from artel.connector_gateway.relay import new_call_fields
 from artel.connector_gateway.repository import find_connector
 from artel.contract.connector import GUIDANCE, ReadCall
 from artel.errors import ArtelError
@@ -37,10 +37,9 @@ class Guidance:
                 return ()
             read_at, text = self._cached.get(serving.line_id, (0.0, ""))
             if not read_at or time.monotonic() - read_at > FRESH_SECONDS:
-                ids = {"call_id": secrets.token_hex(16), "user_id": self._principal.user_id, "epoch": self._epoch}
-                call = ReadCall(**ids, timeout_ms=1, path=GUIDANCE)
+                call = ReadCall(**new_call_fields(self._principal, self._epoch, READ_SECONDS), path=GUIDANCE)
                 scope = self._principal, self._project_id
-                result = await self._services.relay.call(*scope, "workspace/read", call, READ_SECONDS)
+                result = await self._services.relay.call(*scope, "workspace/read", call)
                 content = result.more.get("content")
                 text = content[:MAX_CHARACTERS] if result.success and isinstance(content, str) else ""
                 self._cached = {serving.line_id: (time.monotonic(), text)}

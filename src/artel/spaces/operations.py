@@ -1,12 +1,15 @@
-"""Operations on worker spaces for the API; each returns JSON, because another process may run the space."""
+"""Operations on worker spaces for the API; each returns a model, because another process may run the space."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
+
+from pydantic import BaseModel
 
 from artel.auth.audit_log import Action, record
 from artel.auth.principal import Principal
+from artel.contract.process_calls import SpaceDone, SpaceReset
 from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, HealthDetail, SpaceHealth
 from artel.db.engine import Database
 from artel.db.tx import Tx
@@ -28,13 +31,12 @@ WORDS_ONLY = (
     " To search by meaning, remove ARTEL_EMBEDDING_MODEL, or install MiniLM: artel memory install-embeddings"
 )
 
-Json = dict[str, Any]
 Initiator = Literal["user", "administrator", "system"]
 
 log = get_logger(__name__)
 
 
-async def carry_out(spaces: Spaces, principal: Principal, project_id: int, operation: str, agent_id: int) -> Json:
+async def carry_out(spaces: Spaces, principal: Principal, project_id: int, operation: str, agent_id: int) -> BaseModel:
     """Run an operation on a project's worker space, which is created if needed."""
     space = await spaces.get(principal, project_id)
     match operation:
@@ -47,14 +49,14 @@ async def carry_out(spaces: Spaces, principal: Principal, project_id: int, opera
         case "remove":
             await space.remove_agent(agent_id)
         case "reset":
-            return {"cancelled_turns": await reset_space(space)}
+            return SpaceReset(cancelled_turns=await reset_space(space))
         case "state":
-            return space.get_metrics().model_dump(mode="json")
+            return space.get_metrics()
         case "health":
-            return (await _health(space)).model_dump(mode="json")
+            return await _health(space)
         case _:
-            return (await _carry_out_on_agent(space, operation, agent_id)).model_dump(mode="json")
-    return {}
+            return await _carry_out_on_agent(space, operation, agent_id)
+    return SpaceDone()
 
 
 async def _health(space: WorkerSpace) -> SpaceHealth:

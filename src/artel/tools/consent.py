@@ -25,16 +25,28 @@ class Question:
         return arguments_hash(self.tool, self.arguments)
 
 
-class NeedsApproval(Exception):
-    """A call needs the user's approval first: the run is parked."""
+class NeedsUser(Exception):
+    """A run can't go on without a decision of the user: it is parked."""
 
     is_agents_fault = False
+    child: ParkedRun | None = None  # the run of a child agent that needs the decision
+
+
+class NeedsApproval(NeedsUser):
+    """A call needs the user's approval first."""
 
     def __init__(self, question: Question, child: ParkedRun | None = None) -> None:
-        """`child` is the run of a child agent that needs the approval."""
         super().__init__(question.tool)
         self.question = question
         self.child = child
+
+
+class NeedsBudget(NeedsUser):
+    """The budget of a plan has too little left for the next call."""
+
+    def __init__(self, micros: int) -> None:
+        super().__init__(micros)
+        self.micros = micros
 
 
 @dataclass(frozen=True, slots=True)

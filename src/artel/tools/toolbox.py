@@ -16,7 +16,7 @@ from artel.contract.json_schema import schema_validator
 from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.text import is_encodable
-from artel.tools.consent import Consent, Decision, NeedsApproval, Question
+from artel.tools.consent import Consent, Decision, NeedsApproval, NeedsUser, Question
 from artel.tools.policy import Level, NotCalled, Policy, Risk, arguments_hash
 from artel.tools.tool import Tool, ToolResult
 
@@ -92,7 +92,7 @@ class Toolbox:
     async def call(self, call: ToolCall, deadline: float) -> ToolResult:
         """Carry out a call before `deadline` (seconds of `time.monotonic()`) and return its result.
 
-        Raise only NeedsApproval if the user must be asked first, and CancelledError.
+        Raise only NeedsUser if the user must be asked first, and CancelledError.
         """
         started_at = time.monotonic()
         attempt = _Attempt()
@@ -101,7 +101,7 @@ class Toolbox:
             async with asyncio.timeout(deadline - started_at) as limit:
                 result = await self._checked_call(call, deadline, attempt)
             status = "done" if result.success else "failed"
-        except NeedsApproval:
+        except NeedsUser:
             await self._record(call.name, attempt, "asked")
             raise
         except NotCalled as problem:

@@ -54,7 +54,7 @@ def fork_session(tx: Tx, session_id: str, message_id: str, new_id: str, ids: lis
 
 def _with_attachments(tx: Tx, source_id: str, fork: StoredSession, copies: list[StoredMessage]) -> list[StoredMessage]:
     """Return the messages with copies of their attachments, which share the content with the files of the source."""
-    attached = {str(file["id"]) for copy in copies for file in copy.attachments or ()}
+    attached = {file.id for copy in copies for file in copy.attachments}
     if not attached:
         return copies
     files, contents = AttachmentRepository(tx), AttachmentContentRepository(tx)
@@ -65,11 +65,9 @@ def _with_attachments(tx: Tx, source_id: str, fork: StoredSession, copies: list[
     new: dict[str, tuple[str, str]] = {}  # by id; messages that were sent again share their files
     result = []
     for copy in copies:
-        shown = []
-        for file in copy.attachments or ():
-            new_id, _ = new.setdefault(str(file["id"]), (uuid7(), copy.id))
-            shown.append(file | {"id": new_id})
-        result.append(replace(copy, attachments=shown or None))
+        ids = [new.setdefault(file.id, (uuid7(), copy.id))[0] for file in copy.attachments]
+        shown = tuple(replace(file, id=new_id) for file, new_id in zip(copy.attachments, ids, strict=True))
+        result.append(replace(copy, attachments=shown))
     files.copy(source_id, fork.project_id, fork.id, new)
     return result
 
@@ -84,5 +82,5 @@ def size_of_fork(connection: Connection, principal: Principal, session_id: str, 
 def _event(copy: StoredMessage) -> EventData:
     fields: dict[str, Any] = {"message_id": copy.id, "role": copy.role, "content": copy.content}
     if copy.role == "user":
-        return MessageCreated(**fields, attachments=copy.attachments or [])
+        return MessageCreated(**fields, attachments=[file.dump() for file in copy.attachments])
     return MessageCompleted(**fields, agent_id=copy.agent_id, status=copy.status, continues=copy.continues)

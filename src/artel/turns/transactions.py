@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -150,7 +149,7 @@ def accept_message(
     messages = MessageRepository(tx)
     if new.retry_of is not None:
         messages.supersede(session_id, new.retry_of)
-    attached = _attach(tx, turn, new.message_id, new.attachments) if new.attachments else None
+    attached = _attach(tx, turn, new.message_id, new.attachments) if new.attachments else ()
     named = new.message_id, turn.number, turn.number, turn.id
     question = StoredMessage(*named, "user", new.content, new.tokens, turn.created_at, retry_of=new.retry_of)
     messages.add(turn.project_id, session_id, replace(question, attachments=attached))
@@ -163,7 +162,7 @@ def accept_message(
             role="user",
             content=new.content,
             retry_of=new.retry_of,
-            attachments=attached or [],
+            attachments=[file.dump() for file in attached],
         ),
     )
     if log.first == 1:
@@ -175,12 +174,10 @@ def accept_message(
     return turn
 
 
-def _attach(tx: Tx, turn: Turn, message_id: str, new: NewAttachments) -> list[dict[str, Any]] | None:
-    """Assign files to a message and return what it stores of them; raise if nobody could look at its images."""
-    files = [
-        *new.sent_again,
-        *(AttachmentRepository(tx).claim(turn.session_id, new.ids, message_id) if new.ids else ()),
-    ]
+def _attach(tx: Tx, turn: Turn, message_id: str, new: NewAttachments) -> tuple[StoredAttachment, ...]:
+    """Assign files to a message and return them; raise if nobody could look at its images."""
+    claimed = AttachmentRepository(tx).claim(turn.session_id, new.ids, message_id) if new.ids else ()
+    files = (*new.sent_again, *claimed)
     images = [file for file in files if file.kind == "image"]
     if sum(image.size for image in images) > MAX_IMAGE_BYTES:
         raise AttachmentInvalid(
@@ -189,7 +186,7 @@ def _attach(tx: Tx, turn: Turn, message_id: str, new: NewAttachments) -> list[di
         )
     if images:
         _require_images(tx, turn, new.takes_images)
-    return [file.dump() for file in files] or None
+    return files
 
 
 def _require_images(tx: Tx, turn: Turn, takes_images: Callable[[str], bool]) -> None:

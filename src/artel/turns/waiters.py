@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from artel.attachments.repository import StoredAttachment, load_attachments
+from artel.attachments.repository import StoredAttachment
 from artel.auth.principal import Principal
 from artel.contract.chat import ContextItem, UsageShown
 from artel.errors import TurnNotOver
@@ -79,7 +79,7 @@ def message_to_repeat(connection: Connection, principal: Principal, session_id: 
     if not turn.status.is_terminal:
         raise TurnNotOver("The turn is still running. Cancel it first, or wait for its end.")
     if question := MessageRepository(connection, principal).question_of(session_id, turn_id):
-        return Repeated(question.content, turn, load_attachments(question.attachments))
+        return Repeated(question.content, turn, question.attachments)
     if workflow := WorkflowRepository(connection, principal).of_turn(turn_id):  # it retried the plan of an earlier turn
         return Repeated(workflow.request, turn)
     if turn.continues:
