@@ -20,7 +20,7 @@ from artel.db.node_tables import node_commands, nodes
 from artel.db.tables import turns
 from artel.errors import Kind
 from artel.ids import uuid7
-from artel.registry import rows
+from artel.registry import repository
 from artel.registry.commands import NewCommand, NodeCommand, NodeCommandRepository
 from artel.registry.node import RegisteredNode
 from artel.registry.selectors import parse_selector
@@ -302,7 +302,7 @@ async def test_heartbeat_with_a_passport_registers_a_node_that_the_registry_does
 
 @pytest.mark.req("AGT-08.1")
 async def test_names_that_were_silent_for_long_make_room(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MAX_NODES", 2)
+    monkeypatch.setattr(repository, "MAX_NODES", 2)
     for name in ("old", "silent"):
         await office.node(name)
     await office.age("silent", 23 * HOUR)
@@ -396,7 +396,7 @@ async def test_nodes_that_take_no_tasks_now_are_told_from_those_that_never_will(
     await office.node("c-without-lock", capabilities=both, ready="False")
     await office.node("d-draining", capabilities=both, phase="Draining")
     gone = await office.node("e-gone", capabilities=both)
-    await office.chat.database.run(rows.deregister, gone.name, gone.uid)
+    await office.chat.database.run(repository.deregister, gone.name, gone.uid)
     for name, age in (("f-silent", 40), ("g-forgotten", 100)):
         await office.node(name, capabilities=both)
         await office.age(name, age)

@@ -22,9 +22,9 @@ from artel.db.engine import Database
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.registry import rows
+from artel.registry import repository
 from artel.registry.commands import Problem
-from artel.registry.rows import AlertKey, NodeAge, OpenCommand
+from artel.registry.repository import AlertKey, NodeAge, OpenCommand
 from artel.registry.stop_signal import stop_task
 
 MAX_SUBJECT_CHARACTERS = 60
@@ -81,7 +81,7 @@ class Monitor:
         for problem in PROBLEMS:
             changed = [each.id for each in view.commands if problems[each.id] == problem != each.problem]
             if changed:
-                await self._database.run(rows.mark, problem, changed)
+                await self._database.run(repository.mark, problem, changed)
         await self._update_alerts(view, problems, listening)
         self._note_offline(view, listening)
         if view.orphans:
@@ -93,7 +93,7 @@ class Monitor:
         told = await asyncio.gather(*(stop_task(self._bus, *orphan, reason) for orphan in orphans))
         stopped = [command_id for (_, command_id), is_told in zip(orphans, told, strict=True) if is_told]
         if stopped:
-            await self._database.run(rows.cancel, stopped)
+            await self._database.run(repository.cancel, stopped)
             log.info("orphaned_commands_cancelled", command_ids=stopped)
 
     async def _update_alerts(self, view: _View, problems: Mapping[str, Problem | None], listening: float) -> None:
@@ -114,22 +114,22 @@ class Monitor:
 
         An instance that was replaced says nothing about the node any more.
         """
-        if change.uid != (await self._database.read(rows.newest_instance, change.node))[0]:
+        if change.uid != (await self._database.read(repository.newest_instance, change.node))[0]:
             return
         log.warning("node_over_limit", node=change.node, limit=change.limit, value=change.value, over=change.over)
         subject = f"{_subject(change.node)} {change.limit}"
         if not change.over:
-            for key in await self._database.read(rows.open_alerts, (NODE_OVER_LIMIT,)):
+            for key in await self._database.read(repository.open_alerts, (NODE_OVER_LIMIT,)):
                 if key[3] == subject:
                     await self._resolve(key)
             return
         message = f"Node {change.node} exceeds its {change.limit}: {change.value:g} of {change.allowed:g}."
-        for of_project in await self._database.read(rows.projects_of, change.node, change.task_id):
+        for of_project in await self._database.read(repository.projects_of, change.node, change.task_id):
             await self._raise((*of_project, NODE_OVER_LIMIT, subject), message, change.node)
 
     async def restarted(self, name: str) -> None:
         """Resolve the alerts that a node exceeds its limits: the instance that did is gone and can't say so."""
-        for key in await self._database.read(rows.open_alerts, (NODE_OVER_LIMIT,)):
+        for key in await self._database.read(repository.open_alerts, (NODE_OVER_LIMIT,)):
             if key[3].partition(" ")[0] == _subject(name):
                 await self._resolve(key)
 
@@ -211,13 +211,13 @@ class Monitor:
 
 
 def _look(connection: Connection) -> _View:
-    commands = rows.open_commands(connection)
-    ages = rows.node_ages(connection, {command.node_name for command in commands})
-    alerts = rows.open_alerts(connection, NODE_ALERTS)
-    others = rows.offline_nodes(connection), rows.orphans(connection)
+    commands = repository.open_commands(connection)
+    ages = repository.node_ages(connection, {command.node_name for command in commands})
+    alerts = repository.open_alerts(connection, NODE_ALERTS)
+    others = repository.offline_nodes(connection), repository.orphans(connection)
     if not alerts:
         return _View(commands, ages, {}, *others)
-    by_subject = {_subject(name): age for name, age in rows.node_ages(connection, None).items()}
+    by_subject = {_subject(name): age for name, age in repository.node_ages(connection, None).items()}
     about = {key: key[3].partition(" ")[0] for key in alerts}  # no name has spaces
     return _View(commands, ages, {key: by_subject.get(about[key]) for key in alerts}, *others)
 
