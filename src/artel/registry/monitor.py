@@ -19,7 +19,7 @@ from artel.contract.node_messages import ALERT_RAISED, REGISTRY, NodeAlert, Over
 from artel.contract.passport import FORGOTTEN_SECONDS, OFFLINE_SECONDS
 from artel.contract.spaces import Alert
 from artel.db.engine import Database
-from artel.errors import ArtelError
+from artel.errors import ArtelError, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.registry import repository
@@ -29,6 +29,8 @@ from artel.registry.stop_signal import stop_task
 
 MAX_SUBJECT_CHARACTERS = 60
 ALERT_TTL_SECONDS = 60.0
+CHECK_SECONDS = 5.0
+MAX_CHECK_GAP_SECONDS = 2 * CHECK_SECONDS
 MISSED_REPORTS = 3  # of progress, before a task is stuck
 
 PROBLEMS: tuple[Problem | None, ...] = ("stuck", "lost", None)
@@ -45,13 +47,14 @@ class _View:
     alerts: dict[AlertKey, NodeAge | None]  # open ones, with the age of the node that they are about if it is known
     offline: set[tuple[str, str]]  # name and uid
     orphans: list[tuple[str, str]]  # node and id of open commands whose turn is over
+    at: datetime  # by the clock of the database
 
 
 class Monitor:
     """Compares what should be with what is and remembers nothing, so that any process can go on with it.
 
-    Silence counts only while this process could have heard something: after an outage of the server or of the broker
-    nodes get the time to speak up before they are called lost.
+    Silence counts only while this process could have heard something: after an outage of the server, the broker or the
+    database nodes get the time to speak up before they are called lost.
     """
 
     def __init__(
@@ -67,16 +70,30 @@ class Monitor:
         self._stuck_seconds = stuck_seconds
         self._alerted = alerted
         self._clock = clock
-        self._listening_since = clock()
+        self._listening_since = self._checked_at = clock()
+        self._looked_at: datetime | None = None  # of the last check, by the clock of the database
         self._offline: set[tuple[str, str]] = set()
 
     async def check(self) -> None:
         """Mark open commands that have a problem, raise and resolve alerts, and stop tasks that nobody waits for."""
-        if not self._bus.connected:
-            self._listening_since = self._clock()
-            return
-        listening = self._clock() - self._listening_since
+        try:
+            if self._bus.connected:
+                await self._check()
+            else:
+                self.missed_events()
+        except DatabaseUnavailable:
+            self.missed_events()
+            raise
+        finally:
+            self._checked_at = self._clock()
+
+    def missed_events(self) -> None:
+        """Measure silence from now on: what nodes said until now may not have been heard, or not stored."""
+        self._listening_since = self._clock()
+
+    async def _check(self) -> None:
         view = await self._database.read(_look)
+        listening = self._listening_seconds(view.at)
         problems = {command.id: self._problem(command, view.ages, listening) for command in view.commands}
         for problem in PROBLEMS:
             changed = [each.id for each in view.commands if problems[each.id] == problem != each.problem]
@@ -86,6 +103,18 @@ class Monitor:
         self._note_offline(view, listening)
         if view.orphans:
             await self._stop(view.orphans)
+
+    def _listening_seconds(self, looked_at: datetime) -> float:
+        """Return for how long this process has heard the nodes without an interruption.
+
+        A late check shows that the process or its machine stood still, and heard nothing. The clock of the process may
+        have stood still, too, and that of the database may have been set: both make heartbeats look old.
+        """
+        since_last_look = (looked_at - (self._looked_at or looked_at)).total_seconds()
+        self._looked_at = looked_at
+        if max(self._clock() - self._checked_at, since_last_look) > MAX_CHECK_GAP_SECONDS:
+            self.missed_events()
+        return self._clock() - self._listening_since
 
     async def _stop(self, orphans: list[tuple[str, str]]) -> None:
         """Stop tasks that nobody waits for, and cancel their commands; the next check tries again where that failed."""
@@ -214,7 +243,11 @@ def _look(connection: Connection) -> _View:
     commands = repository.open_commands(connection)
     ages = repository.node_ages(connection, {command.node_name for command in commands})
     alerts = repository.open_alerts(connection, NODE_ALERTS)
-    others = repository.offline_nodes(connection), repository.orphans(connection)
+    others = (
+        repository.offline_nodes(connection),
+        repository.orphans(connection),
+        repository.current_time(connection),
+    )
     if not alerts:
         return _View(commands, ages, {}, *others)
     by_subject = {_subject(name): age for name, age in repository.node_ages(connection, None).items()}

@@ -56,6 +56,12 @@ class OlderInstance(Exception):
     """A later instance of the name is alive, so this one is gone, and its request came late."""
 
 
+def current_time(connection: Connection) -> datetime:
+    """Return the time of the clock that measures how old heartbeats and progress are."""
+    now: datetime = connection.execute(select(type_coerce(database_time(connection), Moment))).scalar_one()
+    return now
+
+
 # Nodes
 
 

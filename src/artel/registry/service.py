@@ -18,12 +18,11 @@ from artel.errors import NodeNotFound, NodeUnreachable
 from artel.poller import Poller
 from artel.registry import repository
 from artel.registry.listener import NodeListener
-from artel.registry.monitor import Monitor
+from artel.registry.monitor import CHECK_SECONDS, Monitor
 from artel.registry.node import RegisteredNode
 from artel.registry.selectors import Selector
 from artel.registry.stop_signal import CONTROL_TTL_SECONDS
 
-CHECK_SECONDS = 5.0
 CLEAN_UP_SECONDS = 3_600.0
 STUCK_SECONDS = 90.0  # three intervals between reports of progress
 
