@@ -407,6 +407,7 @@ async def test_nodes_that_take_no_tasks_now_are_told_from_those_that_never_will(
     await office.node("a-free", capabilities=both)
     await office.node("b-paused", capabilities=both, phase="Paused")
     await office.node("c-without-lock", capabilities=both, ready="False")
+    await office.node("d-blocked", capabilities=both, blocked_seconds=20.0)
     await office.node("d-draining", capabilities=both, phase="Draining")
     gone = await office.node("e-gone", capabilities=both)
     await office.chat.database.run(repository.deregister, gone.name, gone.uid)
@@ -419,7 +420,8 @@ async def test_nodes_that_take_no_tasks_now_are_told_from_those_that_never_will(
         return [(node.name, node.is_paused) for node in await office.registry.away(both, **conditions)]
 
     waiting = [("b-paused", True), ("c-without-lock", True)]
-    assert await away() == [*waiting, ("d-draining", False), ("e-gone", False), ("f-silent", False)]
+    names = ("d-blocked", "d-draining", "e-gone", "f-silent")
+    assert await away() == [*waiting, *((name, False) for name in names)]
     assert await away(allowed=("b-*", "c-*"), without=("c-without-lock",)) == waiting[:1]
     assert await away(name="e-gone") == [("e-gone", False)]
     assert await away(node_type="critic") == []
@@ -499,6 +501,39 @@ async def test_task_that_waits_for_a_slot_or_reports_no_progress_is_not_stuck(of
     await full.progress(waiting)
     await office.heard(lambda: _phase_is(office, waiting, "execute"))
     await office.silence(waiting, 200)
+    assert [alert.kind for alert in await office.alerts()] == ["task_stuck"]
+
+
+@pytest.mark.req("AGT-10.4")
+async def test_task_that_is_reported_but_does_not_move_is_stuck(office: Office) -> None:
+    node = await office.node("writer-1", slots=2)
+    command_id = await office.send(node)
+    await office.silence(command_id, 2_000)
+
+    async def kinds(phase: str, **seconds: float) -> list[str]:
+        """Return the kinds of the open alerts after a report."""
+        await node.progress(command_id, phase, **seconds)
+        await office.heard(lambda: _phase_is(office, command_id, phase))
+        return [alert.kind for alert in await office.alerts() if alert.resolved_at is None]
+
+    assert await kinds("tool", blocked_seconds=89.0) == []
+    assert await kinds("computes", blocked_seconds=91.0) == ["task_stuck"]
+    assert await kinds("moves again", blocked_seconds=0.0) == []
+    assert await kinds("long call", idle_seconds=689.0) == []
+    assert await kinds("hangs", idle_seconds=691.0) == ["task_stuck"]
+    assert await kinds("moved", idle_seconds=1.0) == []
+
+
+@pytest.mark.req("AGT-10.4")
+async def test_task_that_waits_for_a_node_whose_event_loop_stands_still_is_stuck(office: Office) -> None:
+    node = await office.node("full", tasks=("another",), blocked_seconds=89.0)
+    waiting = await office.send(node)
+    await office.silence(waiting, 200)
+
+    assert await office.alerts() == []
+    node.blocked_seconds = 91.0
+    await node.beat()
+    await office.node("later")  # handled later than the heartbeat
     assert [alert.kind for alert in await office.alerts()] == ["task_stuck"]
 
 
@@ -679,8 +714,8 @@ async def test_server_that_stood_still_loses_no_node(
         office.seconds += 40
         await office.age(node.name, 40)
     else:  # a machine that was paused, whose own clock stood still
-        real = repository.database_time
-        monkeypatch.setattr(repository, "database_time", lambda connection: real(connection) + timedelta(seconds=40))
+        ahead = timedelta(seconds=40)
+        monkeypatch.setattr(repository, "database_time", lambda connection: database_time(connection) + ahead)
 
     assert await office.alerts() == []
     assert (await office.command(command_id)).problem is None

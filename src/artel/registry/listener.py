@@ -34,10 +34,12 @@ log = get_logger(__name__)
 class NodeListener:
     """Writes what nodes say into their repository. Of several processes that listen, one handles each message."""
 
-    def __init__(self, database: Database, bus: Bus, monitor: Monitor) -> None:
+    def __init__(self, database: Database, bus: Bus, monitor: Monitor, idle_seconds: float) -> None:
+        """`idle_seconds` is how long a task may report that it has not moved."""
         self._database = database
         self._bus = bus
         self._monitor = monitor
+        self._idle_seconds = idle_seconds
         self._subscriptions: list[Subscription] = []
         self.heard: dict[str, None] = {}  # uids of the instances that this process has heard, the newest last
 
@@ -159,7 +161,7 @@ class NodeListener:
 
     async def _progress(self, source: str, data: object) -> None:
         progress = read_report(Progress, data)
-        await self._database.run(repository.note_progress, progress, progress.node or source)
+        await self._database.run(repository.note_progress, progress, progress.node or source, self._idle_seconds)
 
     def _note(self, uid: str) -> None:
         self.heard.pop(uid, None)

@@ -166,14 +166,15 @@ class Monitor:
         """Return what is wrong with an open command.
 
         A task without any report of progress is not stuck while its node has as many others as it takes, because it
-        waits for its turn, or while the node says in its heartbeats that it works on it.
+        waits for its turn, or while the node says in its heartbeats that it works on it; unless its event loop stands
+        still.
         """
         age = ages.get(command.node_name)
         if age is None or age.is_gone or min(age.seconds, listening) >= OFFLINE_SECONDS:
             return "lost"
-        is_known = bool({command.id, command.task_id} & age.task_ids)
-        is_waiting = not command.has_begun and (age.is_full or is_known)
         longest = max(self._stuck_seconds, MISSED_REPORTS * age.progress_seconds)
+        is_known = bool({command.id, command.task_id} & age.task_ids)
+        is_waiting = not command.has_begun and (age.is_full or is_known) and age.blocked_seconds < longest
         is_silent = min(command.silent_seconds, listening) >= longest
         return "stuck" if command.is_sent and is_silent and not is_waiting else None
 

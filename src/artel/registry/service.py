@@ -25,6 +25,7 @@ from artel.registry.stop_signal import CONTROL_TTL_SECONDS
 
 CLEAN_UP_SECONDS = 3_600.0
 STUCK_SECONDS = 90.0  # three intervals between reports of progress
+IDLE_SECONDS = 600.0  # longer than a call of a model or tool
 
 EVERYTHING = Selector()
 
@@ -42,6 +43,7 @@ class NodeRegistry:
         *,
         protocol: Literal["amqp", "local"] = "amqp",
         stuck_seconds: float = STUCK_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
         alerted: Callable[[str], None] = lambda _kind: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -49,7 +51,7 @@ class NodeRegistry:
         self._bus = bus
         self._protocol = protocol
         self._monitor = Monitor(database, bus, stuck_seconds, alerted, clock)
-        self._listener = NodeListener(database, bus, self._monitor)
+        self._listener = NodeListener(database, bus, self._monitor, idle_seconds)
         self._clock = clock
         self._cleaned_up_at = clock() - CLEAN_UP_SECONDS  # so that servers that are often restarted do it, too
         self._checks = Poller("nodes", self.check, CHECK_SECONDS, "nodes_not_checked")
