@@ -63,8 +63,8 @@ def start_server(env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., 
     """Start the server, or start it again on the same database."""
     started: list[Server] = []
 
-    def start(module: str = "artel.cli.main") -> Server:
-        started.append(Server.start(tmp_path, env, module=module))
+    def start(module: str = "artel.cli.main", **variables: str) -> Server:
+        started.append(Server.start(tmp_path, env | variables, module=module))
         return started[-1]
 
     yield start
@@ -227,6 +227,30 @@ def test_task_of_a_node_that_stands_still_is_done_by_another(
 
     assert len(model.asked_about(mark)) == 2
     _assert_one_answer(user, "node_lost", "eight.composer")
+
+
+@pytest.mark.req("AGT-10.4")
+def test_without_failover_a_task_waits_for_its_node_that_stands_still(
+    start_server: Callable[..., Server], start_node: StartNode, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    server = start_server("tests.faults.impatient_server", ARTEL_NODE_FAILOVER="false")
+    frozen = start_node("ten.composer")
+    user = NodeUser(Person.register(server.url), model, mark)
+    script[mark] = [hold := Hold("Late."), Say("From the other.")]
+    accepted = user.ask(Prefer="respond-async")
+    eventually(lambda: hold.arrived)
+    start_node("eleven.composer")
+
+    frozen.send_signal(signal.SIGSTOP)
+    try:
+        eventually(lambda: user.person.get(f"/my/projects/{user.project}/alerts")["items"])
+        hold.release()
+    finally:
+        frozen.send_signal(signal.SIGCONT)
+
+    assert user.ended(accepted["turn_id"], 120)["status"] == "completed"
+    assert user.person.history(user.session)[-1]["content"] == "Late."
+    assert len(model.asked_about(mark)) == 1
 
 
 def _assert_one_answer(user: NodeUser, kind: str, node: str) -> None:

@@ -22,7 +22,7 @@ from artel.errors import ServerBusy
 from artel.ids import uuid7
 from artel.nodes.status import NodeStatus
 from artel.registry import node_client, repository
-from artel.registry.commands import NewCommand, NodeCommandRepository
+from artel.registry.commands import NewCommand, NodeCommandRepository, Problem
 from artel.registry.node_client import NodeClient, NodeLost
 from artel.registry.service import NodeRegistry
 from tests.actors.chat_user import ChatUser
@@ -243,6 +243,37 @@ async def test_command_is_given_up_when_the_registry_gives_up_its_node(scene: Sc
         await scene.chat.database.run(repository.mark, problem, [command.id])  # type: ignore[arg-type]
         with pytest.raises(NodeLost, match=problem):
             await asyncio.wait_for(asking, 30)
+
+
+@pytest.mark.req("AGT-10.4")
+@pytest.mark.parametrize("problem", ["lost", "stuck"])
+async def test_without_failover_the_late_answer_of_a_lost_node_counts(
+    scene: Scene, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Problem | None] = []
+
+    def look(*arguments: Any) -> Any:
+        looks = repository.look_at(*arguments)
+        seen.extend(look.problem for look in looks.values())
+        return looks
+
+    monkeypatch.setattr(node_client, "look_at", look)
+    registry, bus = scene.client.registry, LocalBus(scene.broker)
+    scene.client = NodeClient(bus, scene.chat.database, registry, fails_over=False)
+    await scene.client.start()
+    command = await scene.command()
+    async with scene.asking(command) as asking:
+        await scene.chat.database.run(repository.mark, problem, [command.id])
+        await until(lambda: seen.count(problem) >= 3 or asking.done())
+        assert not asking.done()
+
+        await scene.reply("Late.", 1)
+
+        answer = await asyncio.wait_for(asking, 30)
+    assert isinstance(answer.data, Result)
+    assert answer.data.output == "Late."
+    await scene.client.close()
+    await bus.close(grace_seconds=0)
 
 
 @pytest.mark.req("AGT-10.3")
