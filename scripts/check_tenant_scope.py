@@ -34,7 +34,7 @@ WITHOUT_OWNER = frozenset(
         "agent_memory/index_queue.py",
         "attachments/cleanup.py",
         "spaces/leases.py",
-        "registry/rows.py",
+        "registry/repository.py",
         "model_providers/repository.py",
         "db/node_tables.py",
         "db/server_tables.py",

@@ -352,6 +352,7 @@ def make_registry(settings: Settings, database: Database, bus: Bus, figures: Cha
         bus,
         protocol="local" if settings.bus_url is None else "amqp",
         stuck_seconds=settings.node_stuck_seconds,
+        idle_seconds=settings.node_idle_seconds,
         alerted=figures.alerted,
     )
 

@@ -233,6 +233,13 @@ class Settings(BaseSettings):
         le=86_400,
         description="A task on a node is stuck after this time without progress; nodes report it every 30 s.",
     )
+    node_idle_seconds: float = Field(
+        default=600.0,
+        ge=1,
+        le=86_400,
+        description="A task on a node makes no progress when its loop has not moved for this time; must be longer than "
+        "any call of a model or tool.",
+    )
     node_failover: bool = Field(
         default=True, description="Whether a task whose node is lost or stuck is given to another node."
     )

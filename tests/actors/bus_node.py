@@ -37,11 +37,14 @@ class BusNode:
     signals: list[Control] = field(default_factory=list)
     began: str | None = None  # as a timestamp
     progress_seconds: float | None = None
+    blocked_seconds: float = 0.0  # its event loop
 
     def status(self) -> dict[str, Any]:
+        ready = {"type": "Ready", "status": self.ready}
+        blocked = {"loop_blocked_seconds": self.blocked_seconds} if self.blocked_seconds else {}
         return {
             "phase": self.phase,
-            "conditions": [{"type": "Ready", "status": self.ready}],
+            "conditions": [ready | {"status": "False", "reason": "LoopBlocked"} if blocked else ready],
             "lease": {"holderIdentity": self.uid},
             "currentTasks": [
                 {"taskId": task, "action": "write_article", "phase": "execute", "elapsedSeconds": 12.0}
@@ -49,7 +52,7 @@ class BusNode:
             ],
             "totalTasksProcessed": 3,
             "uptime": 60.0,
-            "metrics": {"memory_mb": 80.5},
+            "metrics": {"memory_mb": 80.5} | blocked,
         }
 
     def passport(self) -> dict[str, Any]:

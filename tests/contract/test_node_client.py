@@ -21,8 +21,8 @@ from artel.contract.node_messages import Progress
 from artel.errors import ServerBusy
 from artel.ids import uuid7
 from artel.nodes.status import NodeStatus
-from artel.registry import node_client, rows
-from artel.registry.commands import NewCommand, NodeCommandRepository
+from artel.registry import node_client, repository
+from artel.registry.commands import NewCommand, NodeCommandRepository, Problem
 from artel.registry.node_client import NodeClient, NodeLost
 from artel.registry.service import NodeRegistry
 from tests.actors.chat_user import ChatUser
@@ -55,7 +55,7 @@ class Scene:
 
     async def register(self) -> int:
         """Register a new instance of the node and return its epoch."""
-        return await self.chat.database.run(rows.register, NodeStatus(FILE, "local").passport())
+        return await self.chat.database.run(repository.register, NodeStatus(FILE, "local").passport())
 
     async def take(self, delivery: Delivery) -> None:
         self.deliveries.append(delivery)
@@ -188,12 +188,12 @@ async def test_command_is_not_sent_again_while_its_node_tells_that_it_works_on_i
     looks: list[Any] = []
     command, status = await scene.command(), NodeStatus(FILE, "local")
     status.began(command.id, "answer")
-    await scene.chat.database.run(rows.register, status.passport())
+    await scene.chat.database.run(repository.register, status.passport())
     command = replace(command, node_uid=status.uid)
 
     def look(*arguments: Any) -> Any:
         looks.append(arguments)
-        return rows.look_at(*arguments)
+        return repository.look_at(*arguments)
 
     monkeypatch.setattr(node_client, "REPEAT_SECONDS", 0.0)
     monkeypatch.setattr(node_client, "look_at", look)
@@ -203,13 +203,13 @@ async def test_command_is_not_sent_again_while_its_node_tells_that_it_works_on_i
 
         status.ended(command.id)  # its answer got lost
         scene.arrived.clear()
-        await scene.chat.database.run(rows.beat, NAME, status.uid, 0, status.status())
+        await scene.chat.database.run(repository.beat, NAME, status.uid, 0, status.status())
         await asyncio.wait_for(scene.arrived.wait(), 30)
 
 
 @pytest.mark.req("AGT-10.1", "AGT-10.4")
 async def test_command_of_a_node_that_is_restarted_again_and_again_is_given_up_without_copies(scene: Scene) -> None:
-    registered = (await scene.chat.database.read(rows.find_nodes, name=NAME))[0]
+    registered = (await scene.chat.database.read(repository.find_nodes, name=NAME))[0]
     command = replace(await scene.command(), node_uid=registered.uid)
     with capture_logs() as logs:
         async with scene.asking(command) as asking:
@@ -240,9 +240,40 @@ async def test_command_is_sent_again_when_the_answer_of_an_older_instance_was_re
 async def test_command_is_given_up_when_the_registry_gives_up_its_node(scene: Scene, problem: str) -> None:
     command = await scene.command()
     async with scene.asking(command) as asking:
-        await scene.chat.database.run(rows.mark, problem, [command.id])  # type: ignore[arg-type]
+        await scene.chat.database.run(repository.mark, problem, [command.id])  # type: ignore[arg-type]
         with pytest.raises(NodeLost, match=problem):
             await asyncio.wait_for(asking, 30)
+
+
+@pytest.mark.req("AGT-10.4")
+@pytest.mark.parametrize("problem", ["lost", "stuck"])
+async def test_without_failover_the_late_answer_of_a_lost_node_counts(
+    scene: Scene, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Problem | None] = []
+
+    def look(*arguments: Any) -> Any:
+        looks = repository.look_at(*arguments)
+        seen.extend(look.problem for look in looks.values())
+        return looks
+
+    monkeypatch.setattr(node_client, "look_at", look)
+    registry, bus = scene.client.registry, LocalBus(scene.broker)
+    scene.client = NodeClient(bus, scene.chat.database, registry, fails_over=False)
+    await scene.client.start()
+    command = await scene.command()
+    async with scene.asking(command) as asking:
+        await scene.chat.database.run(repository.mark, problem, [command.id])
+        await until(lambda: seen.count(problem) >= 3 or asking.done())
+        assert not asking.done()
+
+        await scene.reply("Late.", 1)
+
+        answer = await asyncio.wait_for(asking, 30)
+    assert isinstance(answer.data, Result)
+    assert answer.data.output == "Late."
+    await scene.client.close()
+    await bus.close(grace_seconds=0)
 
 
 @pytest.mark.req("AGT-10.3")

@@ -313,6 +313,7 @@ async def test_blocked_main_thread_stops_neither_heartbeat_nor_progress(services
     assert process.stdout
     try:
         assert await process.stdout.readline() == b"in a Python loop\n"
+        await events.until(lambda: any(map(_is_blocked, events.data("node.heartbeat"))))
         await events.more("node.heartbeat", 4)
         await events.more("task.progress", 4)
         flag.touch()
@@ -328,3 +329,26 @@ async def test_blocked_main_thread_stops_neither_heartbeat_nor_progress(services
         await listener.close(grace_seconds=0)
 
     assert {each["task_id"] for each in events.data("task.progress")} == {"task-1"}
+    assert all(_is_blocked(each) for each in events.data("node.heartbeat")[-4:])
+    before, after = (events.data("task.progress")[number]["blocked_seconds"] for number in (-4, -1))
+    assert after > before > 0
+
+
+def _is_blocked(heartbeat: dict[str, Any]) -> bool:
+    status = Status.model_validate(heartbeat["status"])
+    return status.is_blocked and not status.is_ready
+
+
+@pytest.mark.req("AGT-10.2")
+async def test_node_is_ready_again_when_its_event_loop_runs_again() -> None:
+    status = NodeStatus(agent_file(registry=QUICK))
+    status.loop_watch.watch(asyncio.get_running_loop())
+
+    deadline = time.monotonic() + SOON
+    while not status.status().is_blocked:  # in this loop, which does not run meanwhile
+        assert time.monotonic() < deadline
+    assert status.status().metrics["loop_blocked_seconds"] >= 2 * QUICK["heartbeat_interval_seconds"]
+    assert not status.status().is_ready
+    await asyncio.sleep(0)
+    assert status.status().is_ready
+    assert "loop_blocked_seconds" not in status.status().metrics

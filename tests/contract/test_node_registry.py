@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -18,9 +19,9 @@ from artel.contract.passport import NodeState
 from artel.contract.spaces import Alert
 from artel.db.node_tables import node_commands, nodes
 from artel.db.tables import turns
-from artel.errors import Kind
+from artel.errors import DatabaseUnavailable, Kind
 from artel.ids import uuid7
-from artel.registry import rows
+from artel.registry import repository
 from artel.registry.commands import NewCommand, NodeCommand, NodeCommandRepository
 from artel.registry.node import RegisteredNode
 from artel.registry.selectors import parse_selector
@@ -36,6 +37,8 @@ pytestmark = pytest.mark.anyio
 T = TypeVar("T")
 TIMEOUT_SECONDS = 60.5  # of commands
 HOUR = 3_600.0
+CHECK_SECONDS = 10.0  # the longest time between two checks that are in time
+LONG_SECONDS = 200.0  # longer than any silence that has to be noticed
 
 
 @dataclass
@@ -49,6 +52,18 @@ class Office:
     seconds: float = 0.0  # since the registry listens
     numbers: list[int] = field(default_factory=list)
     alerted: list[str] = field(default_factory=list)  # kinds of alerts, as monitoring counts them
+
+    def new_registry(self) -> NodeRegistry:
+        """Return a registry that begins to listen now."""
+        alerted, clock = self.alerted.append, lambda: self.seconds
+        return NodeRegistry(self.chat.database, self.bus, protocol="local", alerted=alerted, clock=clock)
+
+    async def listen(self, seconds: float) -> None:
+        """Let the registry listen and check the nodes for this long."""
+        until = self.seconds + seconds
+        while self.seconds < until:
+            self.seconds = min(until, self.seconds + CHECK_SECONDS)
+            await self.registry.check()
 
     async def node(self, name: str, **fields: Any) -> BusNode:
         return await BusNode(self.bus, name, **fields).register()
@@ -132,11 +147,9 @@ async def office(chat: ChatUser) -> AsyncIterator[Office]:
     bus = LocalBus()
     turn = await chat.accept(await chat.session())
     office = Office(chat, bus, None, turn.id)  # type: ignore[arg-type]
-    office.registry = NodeRegistry(
-        chat.database, bus, protocol="local", alerted=office.alerted.append, clock=lambda: office.seconds
-    )
+    office.registry = office.new_registry()
     await office.registry.start()
-    office.seconds = HOUR
+    await office.listen(LONG_SECONDS)
     yield office
     await office.registry.close()
     await bus.close(grace_seconds=0)
@@ -302,7 +315,7 @@ async def test_heartbeat_with_a_passport_registers_a_node_that_the_registry_does
 
 @pytest.mark.req("AGT-08.1")
 async def test_names_that_were_silent_for_long_make_room(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MAX_NODES", 2)
+    monkeypatch.setattr(repository, "MAX_NODES", 2)
     for name in ("old", "silent"):
         await office.node(name)
     await office.age("silent", 23 * HOUR)
@@ -394,9 +407,10 @@ async def test_nodes_that_take_no_tasks_now_are_told_from_those_that_never_will(
     await office.node("a-free", capabilities=both)
     await office.node("b-paused", capabilities=both, phase="Paused")
     await office.node("c-without-lock", capabilities=both, ready="False")
+    await office.node("d-blocked", capabilities=both, blocked_seconds=20.0)
     await office.node("d-draining", capabilities=both, phase="Draining")
     gone = await office.node("e-gone", capabilities=both)
-    await office.chat.database.run(rows.deregister, gone.name, gone.uid)
+    await office.chat.database.run(repository.deregister, gone.name, gone.uid)
     for name, age in (("f-silent", 40), ("g-forgotten", 100)):
         await office.node(name, capabilities=both)
         await office.age(name, age)
@@ -406,7 +420,8 @@ async def test_nodes_that_take_no_tasks_now_are_told_from_those_that_never_will(
         return [(node.name, node.is_paused) for node in await office.registry.away(both, **conditions)]
 
     waiting = [("b-paused", True), ("c-without-lock", True)]
-    assert await away() == [*waiting, ("d-draining", False), ("e-gone", False), ("f-silent", False)]
+    names = ("d-blocked", "d-draining", "e-gone", "f-silent")
+    assert await away() == [*waiting, *((name, False) for name in names)]
     assert await away(allowed=("b-*", "c-*"), without=("c-without-lock",)) == waiting[:1]
     assert await away(name="e-gone") == [("e-gone", False)]
     assert await away(node_type="critic") == []
@@ -486,6 +501,39 @@ async def test_task_that_waits_for_a_slot_or_reports_no_progress_is_not_stuck(of
     await full.progress(waiting)
     await office.heard(lambda: _phase_is(office, waiting, "execute"))
     await office.silence(waiting, 200)
+    assert [alert.kind for alert in await office.alerts()] == ["task_stuck"]
+
+
+@pytest.mark.req("AGT-10.4")
+async def test_task_that_is_reported_but_does_not_move_is_stuck(office: Office) -> None:
+    node = await office.node("writer-1", slots=2)
+    command_id = await office.send(node)
+    await office.silence(command_id, 2_000)
+
+    async def kinds(phase: str, **seconds: float) -> list[str]:
+        """Return the kinds of the open alerts after a report."""
+        await node.progress(command_id, phase, **seconds)
+        await office.heard(lambda: _phase_is(office, command_id, phase))
+        return [alert.kind for alert in await office.alerts() if alert.resolved_at is None]
+
+    assert await kinds("tool", blocked_seconds=89.0) == []
+    assert await kinds("computes", blocked_seconds=91.0) == ["task_stuck"]
+    assert await kinds("moves again", blocked_seconds=0.0) == []
+    assert await kinds("long call", idle_seconds=689.0) == []
+    assert await kinds("hangs", idle_seconds=691.0) == ["task_stuck"]
+    assert await kinds("moved", idle_seconds=1.0) == []
+
+
+@pytest.mark.req("AGT-10.4")
+async def test_task_that_waits_for_a_node_whose_event_loop_stands_still_is_stuck(office: Office) -> None:
+    node = await office.node("full", tasks=("another",), blocked_seconds=89.0)
+    waiting = await office.send(node)
+    await office.silence(waiting, 200)
+
+    assert await office.alerts() == []
+    node.blocked_seconds = 91.0
+    await node.beat()
+    await office.node("later")  # handled later than the heartbeat
     assert [alert.kind for alert in await office.alerts()] == ["task_stuck"]
 
 
@@ -614,16 +662,67 @@ async def test_silence_counts_only_while_the_registry_listens(office: Office) ->
     node = await office.node("writer-1")
     silent = await office.send(node)
     other = await office.send(await office.node("writer-2", slots=2))
-    office.seconds = 29.0  # it has just started
     await office.age(node.name, 1_000)
     await office.silence(other, 1_000)
+    office.registry = office.new_registry()
 
+    await office.listen(29)
     assert await office.alerts() == []
-    office.seconds = 31.0
+    await office.listen(2)
     assert [alert.kind for alert in await office.alerts()] == ["node_lost"]
-    office.seconds = 91.0
+    await office.listen(60)
     assert [alert.kind for alert in await office.alerts()] == ["node_lost", "task_stuck"]
     assert (await office.command(silent)).problem == "lost"
+
+
+@pytest.mark.req("UWS-10.3", "AGT-08.2")
+@pytest.mark.parametrize("operation", ["read", "run"])
+async def test_outage_of_the_database_loses_no_node(
+    office: Office, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await office.node("writer-1")
+    command_id = await office.send(node)
+    await office.age(node.name, 35)  # what it said meanwhile was not stored
+
+    with monkeypatch.context() as outage:
+        outage.setattr(type(office.chat.database), operation, _unavailable)
+        for _ in range(4):
+            with suppress(DatabaseUnavailable):
+                await office.listen(CHECK_SECONDS)
+
+    assert await office.alerts() == []
+    assert (await office.command(command_id)).problem is None
+    await office.listen(29)
+    assert await office.alerts() == []
+    await office.listen(2)
+    assert [alert.kind for alert in await office.alerts()] == ["node_lost"], "now it is really silent"
+
+
+async def _unavailable(*_: object) -> None:
+    raise DatabaseUnavailable("The database can't be reached.")
+
+
+@pytest.mark.req("UWS-10.3", "AGT-08.2")
+@pytest.mark.parametrize("clock", ["process", "database"])
+async def test_server_that_stood_still_loses_no_node(
+    office: Office, clock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await office.node("writer-1")
+    command_id = await office.send(node)
+
+    if clock == "process":  # a stopped process
+        office.seconds += 40
+        await office.age(node.name, 40)
+    else:  # a machine that was paused, whose own clock stood still
+        ahead = timedelta(seconds=40)
+        monkeypatch.setattr(repository, "database_time", lambda connection: database_time(connection) + ahead)
+
+    assert await office.alerts() == []
+    assert (await office.command(command_id)).problem is None
+    await office.listen(29)
+    assert await office.alerts() == []
+    await office.listen(2)
+    assert [alert.kind for alert in await office.alerts()] == ["node_lost"], "now it is really silent"
 
 
 @pytest.mark.req("AGT-10.4")
@@ -713,17 +812,13 @@ async def _of_an_ended_turn(office: Office, chat: ChatUser, node: BusNode) -> tu
 
 @pytest.mark.req("UWS-10.3")
 async def test_lost_node_without_tasks_is_counted_once(office: Office) -> None:
-    counted: list[str] = []
-    registry = NodeRegistry(office.chat.database, office.bus, alerted=counted.append, clock=lambda: office.seconds)
     await office.node("idle")
     await office.node("leaving")
-    office.seconds += 60
     await office.age("idle", 31)
 
-    await registry.check()
-    await registry.check()
+    await office.listen(60)
 
-    assert counted == ["node_lost"]
+    assert office.alerted == ["node_lost"]
 
 
 async def test_cleaning_up_deletes_old_rows(office: Office, chat: ChatUser) -> None:

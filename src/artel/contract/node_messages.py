@@ -32,6 +32,7 @@ MAX_STATE_CHARACTERS = 500_000
 MAX_GIVEN_UP = 1_000
 MAX_HEARTBEAT_SECONDS = 12  # between two heartbeats: a node is not ready after 15 seconds without one
 
+Seconds = Annotated[float, Field(ge=0, le=10**9)]
 LimitName = Literal["max_memory_mb", "max_cpu_percent", "max_execution_time_seconds"]  # as in the agent's file
 
 
@@ -127,7 +128,8 @@ class Progress(_Part):
     state: Literal["working"] = "working"
     elapsed_seconds: float
     phase: str = ""
-    idle_seconds: float = 0.0  # since the loop last moved
+    idle_seconds: Seconds = 0.0  # since the loop last moved
+    blocked_seconds: Seconds = 0.0  # since the event loop of the node last ran
     node: str = ""
     epoch: Epoch = 0
 

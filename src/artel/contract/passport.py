@@ -10,6 +10,8 @@ LEASE_SECONDS = 30
 NOT_READY_SECONDS = 15.0
 OFFLINE_SECONDS = 30.0
 FORGOTTEN_SECONDS = 90.0  # 60 s after it went offline
+LOOP_BLOCKED = "LoopBlocked"  # reason of the condition Ready: a call in the node's event loop does not return
+BLOCKED_METRIC = "loop_blocked_seconds"
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -128,6 +130,11 @@ class Status(_Part):
         return self.phase == "Running" and all(
             condition.status == "True" for condition in self.conditions if condition.type == "Ready"
         )
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether its event loop stands still, by what it says: it can't even be stopped."""
+        return any(condition.type == "Ready" and condition.reason == LOOP_BLOCKED for condition in self.conditions)
 
 
 class Passport(_Part):

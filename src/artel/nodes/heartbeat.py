@@ -1,5 +1,6 @@
 """Heartbeats of a node, with what it measures of itself against its declared limits."""
 
+import asyncio
 import os
 import resource
 import sys
@@ -112,6 +113,11 @@ class HeartbeatThread(EventThread):
         self._meter = ProcessMeter()
         self._limits = LimitWatch(status)
         self._beats = 0
+
+    def start(self) -> None:
+        """Start the thread; from now on it also watches the event loop of the caller."""
+        self._status.loop_watch.watch(asyncio.get_running_loop())
+        super().start()
 
     def _events(self) -> Iterator[Envelope]:
         status = self._status

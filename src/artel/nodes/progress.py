@@ -29,6 +29,7 @@ class ProgressThread(EventThread):
                 elapsed_seconds=task.elapsed_seconds,
                 phase=task.phase,
                 idle_seconds=task.idle_seconds,
+                blocked_seconds=round(status.loop_watch.blocked_seconds(), 3),
                 node=status.file.name,
                 epoch=status.epoch,
             )

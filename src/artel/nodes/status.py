@@ -11,6 +11,8 @@ from artel.brain.prices import DEMO
 from artel.bus.topology import command_queue
 from artel.contract.agent_file import AgentFile
 from artel.contract.passport import (
+    BLOCKED_METRIC,
+    LOOP_BLOCKED,
     Condition,
     CurrentTask,
     Endpoint,
@@ -23,6 +25,9 @@ from artel.contract.passport import (
     Status,
 )
 from artel.ids import uuid7
+from artel.nodes.loop_watch import LoopWatch
+
+BLOCKED_HEARTBEATS = 2  # without a sign of life of the event loop, before the node is not ready
 
 NodePhase = Literal["Running", "Paused", "Draining", "Stopped"]
 
@@ -50,6 +55,7 @@ class NodeStatus:
         self.phase: NodePhase = "Running"
         self.has_lock = True
         self.metrics: Mapping[str, float] = {}  # what the node measured of itself, replaced as a whole
+        self.loop_watch = LoopWatch()
         self._protocol: Literal["amqp", "local"] = protocol
         self._lock = threading.Lock()
         self._tasks: dict[str, RunningTask] = {}
@@ -107,7 +113,9 @@ class NodeStatus:
 
     def status(self) -> Status:
         """Return the status for a heartbeat."""
-        reason = "LockLost" if not self.has_lock else self.phase
+        blocked_seconds = self.loop_watch.blocked_seconds()
+        is_blocked = blocked_seconds >= BLOCKED_HEARTBEATS * self.file.registry.heartbeat_interval_seconds
+        reason = LOOP_BLOCKED if is_blocked else "LockLost" if not self.has_lock else self.phase
         ready = Condition(type="Ready", status="True" if reason == "Running" else "False", reason=reason)
         return Status(
             phase=self.phase,
@@ -116,7 +124,7 @@ class NodeStatus:
             current_tasks=self.tasks(),
             total_tasks_processed=self._processed,
             uptime=round(time.monotonic() - self._began, 3),
-            metrics=dict(self.metrics),
+            metrics={**self.metrics, **({BLOCKED_METRIC: round(blocked_seconds, 1)} if is_blocked else {})},
         )
 
     def passport(self) -> Passport:

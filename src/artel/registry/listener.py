@@ -14,7 +14,7 @@ from artel.contract.passport import Passport
 from artel.db.engine import Database
 from artel.errors import ArtelError, Kind
 from artel.logs import get_logger
-from artel.registry import rows
+from artel.registry import repository
 from artel.registry.monitor import Monitor
 from artel.registry.passports import InvalidPassport, read_heartbeat, read_passport, read_report
 from artel.text import is_storable
@@ -32,12 +32,14 @@ log = get_logger(__name__)
 
 
 class NodeListener:
-    """Writes what nodes say into their rows. Of several processes that listen, one handles each message."""
+    """Writes what nodes say into their repository. Of several processes that listen, one handles each message."""
 
-    def __init__(self, database: Database, bus: Bus, monitor: Monitor) -> None:
+    def __init__(self, database: Database, bus: Bus, monitor: Monitor, idle_seconds: float) -> None:
+        """`idle_seconds` is how long a task may report that it has not moved."""
         self._database = database
         self._bus = bus
         self._monitor = monitor
+        self._idle_seconds = idle_seconds
         self._subscriptions: list[Subscription] = []
         self.heard: dict[str, None] = {}  # uids of the instances that this process has heard, the newest last
 
@@ -81,16 +83,16 @@ class NodeListener:
         name, uid = passport.metadata.name, passport.metadata.uid
 
         def store(connection: Connection) -> tuple[bool, int, list[str]]:
-            is_new = rows.newest_instance(connection, name)[0] != uid
-            return is_new, rows.register(connection, passport), rows.given_up(connection, name)
+            is_new = repository.newest_instance(connection, name)[0] != uid
+            return is_new, repository.register(connection, passport), repository.given_up(connection, name)
 
         try:
             is_new, epoch, given_up = await self._database.run(store)
-        except rows.TooManyNodes:
-            return _error("RESOURCE_EXHAUSTED", f"The registry has {rows.MAX_NODES} names and takes no more.")
-        except rows.AddressTaken as taken:
+        except repository.TooManyNodes:
+            return _error("RESOURCE_EXHAUSTED", f"The registry has {repository.MAX_NODES} names and takes no more.")
+        except repository.AddressTaken as taken:
             return _error("ALREADY_EXISTS", _address_taken(name, taken.name))
-        except rows.OlderInstance:
+        except repository.OlderInstance:
             return _error("ABORTED", f"A later instance of {name} is registered and alive.")
         if is_new:
             await self._monitor.restarted(name)
@@ -129,16 +131,16 @@ class NodeListener:
         heartbeat, status, passport = read_heartbeat(data)
 
         def store(connection: Connection) -> tuple[bool, bool]:
-            if rows.beat(connection, heartbeat.name, heartbeat.uid, heartbeat.epoch, status):
+            if repository.beat(connection, heartbeat.name, heartbeat.uid, heartbeat.epoch, status):
                 return True, False
-            is_new = passport is not None and rows.adopt(connection, passport, heartbeat.epoch)
+            is_new = passport is not None and repository.adopt(connection, passport, heartbeat.epoch)
             return is_new, is_new
 
         try:
             is_stored, is_new = await self._database.run(store)
-        except rows.TooManyNodes:
-            raise InvalidPassport(f"The registry has {rows.MAX_NODES} names and takes no more.") from None
-        except rows.AddressTaken as taken:
+        except repository.TooManyNodes:
+            raise InvalidPassport(f"The registry has {repository.MAX_NODES} names and takes no more.") from None
+        except repository.AddressTaken as taken:
             raise InvalidPassport(_address_taken(heartbeat.name, taken.name)) from None
         if is_new:
             await self._monitor.restarted(heartbeat.name)
@@ -152,14 +154,14 @@ class NodeListener:
         name, uid = data.get("name"), data.get("uid")
         if not isinstance(name, str) or not isinstance(uid, str) or not is_storable(name + uid):
             raise InvalidPassport("A farewell needs name and uid of the node.")
-        is_gone = await self._database.run(rows.deregister, name, uid)
+        is_gone = await self._database.run(repository.deregister, name, uid)
         if is_gone:
             log.info("node_deregistered", node=name, uid=uid)
         return is_gone
 
     async def _progress(self, source: str, data: object) -> None:
         progress = read_report(Progress, data)
-        await self._database.run(rows.note_progress, progress, progress.node or source)
+        await self._database.run(repository.note_progress, progress, progress.node or source, self._idle_seconds)
 
     def _note(self, uid: str) -> None:
         self.heard.pop(uid, None)

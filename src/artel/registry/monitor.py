@@ -19,16 +19,18 @@ from artel.contract.node_messages import ALERT_RAISED, REGISTRY, NodeAlert, Over
 from artel.contract.passport import FORGOTTEN_SECONDS, OFFLINE_SECONDS
 from artel.contract.spaces import Alert
 from artel.db.engine import Database
-from artel.errors import ArtelError
+from artel.errors import ArtelError, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.registry import rows
+from artel.registry import repository
 from artel.registry.commands import Problem
-from artel.registry.rows import AlertKey, NodeAge, OpenCommand
+from artel.registry.repository import AlertKey, NodeAge, OpenCommand
 from artel.registry.stop_signal import stop_task
 
 MAX_SUBJECT_CHARACTERS = 60
 ALERT_TTL_SECONDS = 60.0
+CHECK_SECONDS = 5.0
+MAX_CHECK_GAP_SECONDS = 2 * CHECK_SECONDS
 MISSED_REPORTS = 3  # of progress, before a task is stuck
 
 PROBLEMS: tuple[Problem | None, ...] = ("stuck", "lost", None)
@@ -45,13 +47,14 @@ class _View:
     alerts: dict[AlertKey, NodeAge | None]  # open ones, with the age of the node that they are about if it is known
     offline: set[tuple[str, str]]  # name and uid
     orphans: list[tuple[str, str]]  # node and id of open commands whose turn is over
+    at: datetime  # by the clock of the database
 
 
 class Monitor:
     """Compares what should be with what is and remembers nothing, so that any process can go on with it.
 
-    Silence counts only while this process could have heard something: after an outage of the server or of the broker
-    nodes get the time to speak up before they are called lost.
+    Silence counts only while this process could have heard something: after an outage of the server, the broker or the
+    database nodes get the time to speak up before they are called lost.
     """
 
     def __init__(
@@ -67,25 +70,51 @@ class Monitor:
         self._stuck_seconds = stuck_seconds
         self._alerted = alerted
         self._clock = clock
-        self._listening_since = clock()
+        self._listening_since = self._checked_at = clock()
+        self._looked_at: datetime | None = None  # of the last check, by the clock of the database
         self._offline: set[tuple[str, str]] = set()
 
     async def check(self) -> None:
         """Mark open commands that have a problem, raise and resolve alerts, and stop tasks that nobody waits for."""
-        if not self._bus.connected:
-            self._listening_since = self._clock()
-            return
-        listening = self._clock() - self._listening_since
+        try:
+            if self._bus.connected:
+                await self._check()
+            else:
+                self.missed_events()
+        except DatabaseUnavailable:
+            self.missed_events()
+            raise
+        finally:
+            self._checked_at = self._clock()
+
+    def missed_events(self) -> None:
+        """Measure silence from now on: what nodes said until now may not have been heard, or not stored."""
+        self._listening_since = self._clock()
+
+    async def _check(self) -> None:
         view = await self._database.read(_look)
+        listening = self._listening_seconds(view.at)
         problems = {command.id: self._problem(command, view.ages, listening) for command in view.commands}
         for problem in PROBLEMS:
             changed = [each.id for each in view.commands if problems[each.id] == problem != each.problem]
             if changed:
-                await self._database.run(rows.mark, problem, changed)
+                await self._database.run(repository.mark, problem, changed)
         await self._update_alerts(view, problems, listening)
         self._note_offline(view, listening)
         if view.orphans:
             await self._stop(view.orphans)
+
+    def _listening_seconds(self, looked_at: datetime) -> float:
+        """Return for how long this process has heard the nodes without an interruption.
+
+        A late check shows that the process or its machine stood still, and heard nothing. The clock of the process may
+        have stood still, too, and that of the database may have been set: both make heartbeats look old.
+        """
+        since_last_look = (looked_at - (self._looked_at or looked_at)).total_seconds()
+        self._looked_at = looked_at
+        if max(self._clock() - self._checked_at, since_last_look) > MAX_CHECK_GAP_SECONDS:
+            self.missed_events()
+        return self._clock() - self._listening_since
 
     async def _stop(self, orphans: list[tuple[str, str]]) -> None:
         """Stop tasks that nobody waits for, and cancel their commands; the next check tries again where that failed."""
@@ -93,7 +122,7 @@ class Monitor:
         told = await asyncio.gather(*(stop_task(self._bus, *orphan, reason) for orphan in orphans))
         stopped = [command_id for (_, command_id), is_told in zip(orphans, told, strict=True) if is_told]
         if stopped:
-            await self._database.run(rows.cancel, stopped)
+            await self._database.run(repository.cancel, stopped)
             log.info("orphaned_commands_cancelled", command_ids=stopped)
 
     async def _update_alerts(self, view: _View, problems: Mapping[str, Problem | None], listening: float) -> None:
@@ -114,22 +143,22 @@ class Monitor:
 
         An instance that was replaced says nothing about the node any more.
         """
-        if change.uid != (await self._database.read(rows.newest_instance, change.node))[0]:
+        if change.uid != (await self._database.read(repository.newest_instance, change.node))[0]:
             return
         log.warning("node_over_limit", node=change.node, limit=change.limit, value=change.value, over=change.over)
         subject = f"{_subject(change.node)} {change.limit}"
         if not change.over:
-            for key in await self._database.read(rows.open_alerts, (NODE_OVER_LIMIT,)):
+            for key in await self._database.read(repository.open_alerts, (NODE_OVER_LIMIT,)):
                 if key[3] == subject:
                     await self._resolve(key)
             return
         message = f"Node {change.node} exceeds its {change.limit}: {change.value:g} of {change.allowed:g}."
-        for of_project in await self._database.read(rows.projects_of, change.node, change.task_id):
+        for of_project in await self._database.read(repository.projects_of, change.node, change.task_id):
             await self._raise((*of_project, NODE_OVER_LIMIT, subject), message, change.node)
 
     async def restarted(self, name: str) -> None:
         """Resolve the alerts that a node exceeds its limits: the instance that did is gone and can't say so."""
-        for key in await self._database.read(rows.open_alerts, (NODE_OVER_LIMIT,)):
+        for key in await self._database.read(repository.open_alerts, (NODE_OVER_LIMIT,)):
             if key[3].partition(" ")[0] == _subject(name):
                 await self._resolve(key)
 
@@ -137,14 +166,15 @@ class Monitor:
         """Return what is wrong with an open command.
 
         A task without any report of progress is not stuck while its node has as many others as it takes, because it
-        waits for its turn, or while the node says in its heartbeats that it works on it.
+        waits for its turn, or while the node says in its heartbeats that it works on it; unless its event loop stands
+        still.
         """
         age = ages.get(command.node_name)
         if age is None or age.is_gone or min(age.seconds, listening) >= OFFLINE_SECONDS:
             return "lost"
-        is_known = bool({command.id, command.task_id} & age.task_ids)
-        is_waiting = not command.has_begun and (age.is_full or is_known)
         longest = max(self._stuck_seconds, MISSED_REPORTS * age.progress_seconds)
+        is_known = bool({command.id, command.task_id} & age.task_ids)
+        is_waiting = not command.has_begun and (age.is_full or is_known) and age.blocked_seconds < longest
         is_silent = min(command.silent_seconds, listening) >= longest
         return "stuck" if command.is_sent and is_silent and not is_waiting else None
 
@@ -211,13 +241,17 @@ class Monitor:
 
 
 def _look(connection: Connection) -> _View:
-    commands = rows.open_commands(connection)
-    ages = rows.node_ages(connection, {command.node_name for command in commands})
-    alerts = rows.open_alerts(connection, NODE_ALERTS)
-    others = rows.offline_nodes(connection), rows.orphans(connection)
+    commands = repository.open_commands(connection)
+    ages = repository.node_ages(connection, {command.node_name for command in commands})
+    alerts = repository.open_alerts(connection, NODE_ALERTS)
+    others = (
+        repository.offline_nodes(connection),
+        repository.orphans(connection),
+        repository.current_time(connection),
+    )
     if not alerts:
         return _View(commands, ages, {}, *others)
-    by_subject = {_subject(name): age for name, age in rows.node_ages(connection, None).items()}
+    by_subject = {_subject(name): age for name, age in repository.node_ages(connection, None).items()}
     about = {key: key[3].partition(" ")[0] for key in alerts}  # no name has spaces
     return _View(commands, ages, {key: by_subject.get(about[key]) for key in alerts}, *others)
 

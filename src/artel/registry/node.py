@@ -41,8 +41,8 @@ class RegisteredNode:
     @property
     def is_paused(self) -> bool:
         """Whether the node is there and goes on later: an operator paused it, or it has lost its lock for now."""
-        is_there = self.state is NodeState.ALIVE and not self.is_gone
-        return is_there and not self.takes_tasks and self.passport.status.phase in ("Running", "Paused")
+        status, is_there = self.passport.status, self.state is NodeState.ALIVE and not self.is_gone
+        return is_there and not self.takes_tasks and not status.is_blocked and status.phase in ("Running", "Paused")
 
     @property
     def tasks(self) -> int:

@@ -21,7 +21,7 @@ from artel.logs import get_logger
 from artel.poller import Poller
 from artel.registry.commands import OPEN, NewCommand, NodeCommandRepository
 from artel.registry.passports import InvalidPassport, read_report
-from artel.registry.rows import CommandLook, look_at
+from artel.registry.repository import CommandLook, look_at
 from artel.registry.service import NodeRegistry
 from artel.registry.stop_signal import stop_task
 

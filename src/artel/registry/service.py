@@ -16,16 +16,16 @@ from artel.contract.passport import NOT_READY_SECONDS, NodeState
 from artel.db.engine import Database
 from artel.errors import NodeNotFound, NodeUnreachable
 from artel.poller import Poller
-from artel.registry import rows
+from artel.registry import repository
 from artel.registry.listener import NodeListener
-from artel.registry.monitor import Monitor
+from artel.registry.monitor import CHECK_SECONDS, Monitor
 from artel.registry.node import RegisteredNode
 from artel.registry.selectors import Selector
 from artel.registry.stop_signal import CONTROL_TTL_SECONDS
 
-CHECK_SECONDS = 5.0
 CLEAN_UP_SECONDS = 3_600.0
 STUCK_SECONDS = 90.0  # three intervals between reports of progress
+IDLE_SECONDS = 600.0  # longer than a call of a model or tool
 
 EVERYTHING = Selector()
 
@@ -43,6 +43,7 @@ class NodeRegistry:
         *,
         protocol: Literal["amqp", "local"] = "amqp",
         stuck_seconds: float = STUCK_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
         alerted: Callable[[str], None] = lambda _kind: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -50,7 +51,7 @@ class NodeRegistry:
         self._bus = bus
         self._protocol = protocol
         self._monitor = Monitor(database, bus, stuck_seconds, alerted, clock)
-        self._listener = NodeListener(database, bus, self._monitor)
+        self._listener = NodeListener(database, bus, self._monitor, idle_seconds)
         self._clock = clock
         self._cleaned_up_at = clock() - CLEAN_UP_SECONDS  # so that servers that are often restarted do it, too
         self._checks = Poller("nodes", self.check, CHECK_SECONDS, "nodes_not_checked")
@@ -70,7 +71,7 @@ class NodeRegistry:
         await self._monitor.check()
         if self._clock() - self._cleaned_up_at >= CLEAN_UP_SECONDS:
             self._cleaned_up_at = self._clock()
-            await self._database.run(rows.clean_up)
+            await self._database.run(repository.clean_up)
 
     async def nodes(
         self,
@@ -81,7 +82,7 @@ class NodeRegistry:
         state: NodeState | None = None,
     ) -> list[RegisteredNode]:
         """Return the nodes that are not forgotten and meet all conditions, by name."""
-        found = await self._database.read(rows.find_nodes, node_type=node_type)
+        found = await self._database.read(repository.find_nodes, node_type=node_type)
         return [
             node
             for node in found
@@ -92,7 +93,7 @@ class NodeRegistry:
 
     async def find(self, name: str) -> RegisteredNode | None:
         """Return a node by its name; None if there is none, or it is forgotten."""
-        found = await self._database.read(rows.find_nodes, name=name)
+        found = await self._database.read(repository.find_nodes, name=name)
         return found[0] if found else None
 
     async def get(self, name: str) -> RegisteredNode:
@@ -104,7 +105,7 @@ class NodeRegistry:
 
     async def alive(self, allowed: Collection[str] = ("*",)) -> list[RegisteredNode]:
         """Return the nodes that would take a task from this process now, by name."""
-        found = await self._database.read(rows.find_nodes, protocol=self._protocol, newer_than=NOT_READY_SECONDS)
+        found = await self._database.read(repository.find_nodes, protocol=self._protocol, newer_than=NOT_READY_SECONDS)
         return [node for node in found if self._is_usable(node, frozenset(), allowed)]
 
     async def choose(
@@ -126,13 +127,13 @@ class NodeRegistry:
 
         def transaction(connection: Connection) -> RegisteredNode | None:
             conditions: dict[str, Any] = {"name": name, "node_type": node_type, "protocol": self._protocol}
-            found = rows.find_nodes(connection, **conditions, newer_than=NOT_READY_SECONDS)
+            found = repository.find_nodes(connection, **conditions, newer_than=NOT_READY_SECONDS)
             usable = (node for node in found if node.name not in without and self._is_usable(node, wanted, allowed))
             accepted = [node for node in usable if accepts(node)]
             if not accepted:
                 return None
             chosen = min(accepted, key=_preference)
-            rows.note_chosen(connection, chosen.name)
+            repository.note_chosen(connection, chosen.name)
             return chosen
 
         return await self._database.run(transaction)
@@ -152,14 +153,14 @@ class NodeRegistry:
         """
         wanted = frozenset(capabilities)
         found = await self._database.read(
-            rows.find_nodes, name=name, node_type=node_type, protocol=self._protocol, with_gone=True
+            repository.find_nodes, name=name, node_type=node_type, protocol=self._protocol, with_gone=True
         )
         able = (node for node in found if not node.takes_tasks and wanted <= node.capabilities)
         return [node for node in able if node.name not in without and _is_allowed(node, allowed)]
 
     async def epoch_of(self, name: str) -> int:
         """Return the epoch of the newest instance of a name, also if it is gone; 0 if there never was one."""
-        return (await self._database.read(rows.newest_instance, name))[1]
+        return (await self._database.read(repository.newest_instance, name))[1]
 
     async def control(self, name: str, control: Control) -> None:
         """Send a signal to a node; raise NodeNotFound, NodeUnreachable or BusUnavailable."""

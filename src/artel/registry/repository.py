@@ -13,7 +13,14 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, or_, 
 
 from artel.bus.topology import word
 from artel.contract.node_messages import MAX_GIVEN_UP, Progress
-from artel.contract.passport import FORGOTTEN_SECONDS, NOT_READY_SECONDS, OFFLINE_SECONDS, Passport, Status
+from artel.contract.passport import (
+    BLOCKED_METRIC,
+    FORGOTTEN_SECONDS,
+    NOT_READY_SECONDS,
+    OFFLINE_SECONDS,
+    Passport,
+    Status,
+)
 from artel.db.columns import Moment
 from artel.db.dialect import insert_into
 from artel.db.node_tables import node_commands, nodes
@@ -54,6 +61,12 @@ class AddressTaken(Exception):
 
 class OlderInstance(Exception):
     """A later instance of the name is alive, so this one is gone, and its request came late."""
+
+
+def current_time(connection: Connection) -> datetime:
+    """Return the time of the clock that measures how old heartbeats and progress are."""
+    now: datetime = connection.execute(select(type_coerce(database_time(connection), Moment))).scalar_one()
+    return now
 
 
 # Nodes
@@ -193,6 +206,7 @@ class NodeAge:
     is_full: bool
     task_ids: frozenset[str]
     progress_seconds: float  # between two reports of progress; 0 if it does not say
+    blocked_seconds: float  # since its event loop last ran; 0 if it runs
 
 
 def node_ages(connection: Connection, names: Collection[str] | None) -> dict[str, NodeAge]:
@@ -211,7 +225,7 @@ def node_ages(connection: Connection, names: Collection[str] | None) -> dict[str
         tasks = _task_ids(row.status)
         seconds = (row.now - row.heartbeat_at).total_seconds()
         is_gone, is_full = row.deregistered_at is not None, len(tasks) >= (row.slots or 1)
-        ages[row.name] = NodeAge(seconds, is_gone, is_full, tasks, row.interval or 0.0)
+        ages[row.name] = NodeAge(seconds, is_gone, is_full, tasks, row.interval or 0.0, _blocked_seconds(row.status))
     return ages
 
 
@@ -288,14 +302,19 @@ class OpenCommand:
     problem: Problem | None
 
 
-def note_progress(connection: Connection, progress: Progress, node_name: str) -> bool:
-    """Store how far a node is with a command; return whether it is known and still open."""
+def note_progress(connection: Connection, progress: Progress, node_name: str, idle_seconds: float) -> bool:
+    """Store how far a node is with a command; return whether it is known and still open.
+
+    That a node reports is no progress while its event loop stands still, nor when the task has not moved for longer
+    than `idle_seconds`, which a call of a model or tool may take.
+    """
     of_task = or_(node_commands.c.id == progress.task_id, node_commands.c.task_id == progress.task_id)
     conditions = [of_task, node_commands.c.node_name == node_name, node_commands.c.status.in_(OPEN)]
     if progress.epoch:  # an instance that was replaced says nothing about the command any more
         conditions.append(node_commands.c.node_epoch <= progress.epoch)
+    silent_seconds = max(progress.blocked_seconds, progress.idle_seconds - idle_seconds, 0)
     values = {
-        "progress_at": database_time(connection),
+        "progress_at": database_time(connection) - timedelta(seconds=silent_seconds),
         "phase": progress.phase[:PHASE_CHARACTERS],
         "elapsed": progress.elapsed_seconds,
     }
@@ -384,6 +403,10 @@ def _instances(connection: Connection, names: Collection[str]) -> dict[str, tupl
 
 def _task_ids(status: dict[str, Any]) -> frozenset[str]:
     return frozenset(str(task.get("taskId")) for task in status.get("currentTasks", ()))
+
+
+def _blocked_seconds(status: dict[str, Any]) -> float:
+    return float(status.get("metrics", {}).get(BLOCKED_METRIC, 0.0))
 
 
 def projects_of(connection: Connection, node_name: str, task_id: str) -> set[tuple[int, int]]:
