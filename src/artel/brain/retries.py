@@ -1,4 +1,4 @@
-"""Model calls within a deadline and a budget, with retries and a fallback model."""
+"""Model calls within a deadline and a budget, with retries and a fallback model, by clients that can be replaced."""
 
 import asyncio
 import time
@@ -11,6 +11,7 @@ from artel.brain.brain import Brain, BudgetGuard, Completion, Message, Request, 
 from artel.brain.demo.demo_brain import DemoBrain
 from artel.brain.errors import ContextTooLarge, ModelAnswerInvalid, ModelError, ModelTimedOut
 from artel.brain.images import for_model
+from artel.brain.providers import ProviderAccount
 from artel.brain.structured import SchemaMismatch, parsed_answer
 from artel.brain.window import estimated_tokens, fit_to_model
 from artel.logs import get_logger
@@ -42,6 +43,38 @@ class PaidBrain:
 
     async def close(self) -> None:
         """Do nothing: the caller closes the wrapped brain."""
+
+
+class RetiringClient:
+    """The model client of an account; once the account has changed, it is closed after its last call."""
+
+    def __init__(self, brain: Brain, account: ProviderAccount) -> None:
+        self.brain = brain
+        self.account = account
+        self._calls = 0
+        self._is_retired = False
+
+    async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
+        """Return the model's answer."""
+        self._calls += 1
+        try:
+            return await self.brain.complete(request, stream)
+        finally:
+            self._calls -= 1
+            await self._close_if_over()
+
+    async def close(self) -> None:
+        """Close the client at once."""
+        await self.brain.close()
+
+    async def retire(self) -> None:
+        """Close the client when no call uses it any more."""
+        self._is_retired = True
+        await self._close_if_over()
+
+    async def _close_if_over(self) -> None:
+        if self._is_retired and not self._calls:
+            await self.brain.close()
 
 
 class RetryingBrain:

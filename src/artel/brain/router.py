@@ -21,8 +21,7 @@ from artel.brain.providers import (
     is_set_by_environment,
     provider_of,
 )
-from artel.brain.retiring_client import RetiringClient
-from artel.brain.retries import RetryingBrain
+from artel.brain.retries import RetiringClient, RetryingBrain
 
 DEFAULT_MODEL = "gpt-4"
 PLANNER_MODEL = "gpt-4o"
