@@ -93,6 +93,14 @@ class Function:
         return cls(module, code.co_qualname.split(".<locals>")[0], start, yields)
 
 
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The call stack of a model call."""
+
+    modules: list[str]  # counted ones, each time that the stack enters one
+    ran: int  # counted modules of which anything ran before
+
+
 @dataclass
 class Walk:
     """The functions that one way passes, by module, in order of first entry."""
@@ -100,8 +108,10 @@ class Walk:
     title: str
     functions: dict[str, dict[str, None]] = field(default_factory=dict)
     entries: Counter[str] = field(default_factory=Counter)
-    to_model: int | None = None  # counted modules when the model is called for the first time
-    chain: list[str] = field(default_factory=list)  # the modules of the call stack then, each time that it enters one
+    next_chain: str | None = (
+        "The call chain to the model"  # what the call stack of the next model call is; None: ignored
+    )
+    chains: dict[str, Chain] = field(default_factory=dict)  # by that name
 
     @property
     def counted(self) -> list[str]:
@@ -121,22 +131,23 @@ class Walk:
     def summary(self) -> str:
         """Return the figures of the walk."""
         again = sum(self.entered_again(module) > 0 for module in self.counted)
-        to_model = "" if self.to_model is None else f", {self.to_model} of them before the model is called"
         methods = ", ".join(name.removeprefix(f"{SPACE_CLASS}.") for name in self.space_methods)
         space = f"{len(self.space_methods)} methods of {SPACE_CLASS}{f' ({methods})' if methods else ''}"
         packages = len({module.split(".")[1] for module in self.counted})
-        modules = f"{len(self.counted)} modules of {packages} packages{to_model}"
+        modules = f"{len(self.counted)} modules of {packages} packages"
         return f"{modules}; {again} are entered again after they were left; {space}."
 
-    def chain_text(self, mark: str = "") -> str:
-        """Return the call chain to the model, each file between marks; empty if there is none."""
-        if not self.chain:
-            return ""
-        modules = list(dict.fromkeys(self.chain))
-        files = ", ".join(f"{mark}{_file(module)}{mark}" for module in modules)
-        again = [f"{mark}{_file(module)}{mark}" for module in modules if self.chain.count(module) > 1]
-        left = f"It enters again what it left: {', '.join(again)}." if again else "It enters none again that it left."
-        return f"The call chain to the model has {len(modules)} modules: {files}. {left}"
+    def chain_texts(self, mark: str = "") -> Iterator[str]:
+        """Yield each call chain to the model, each file between marks."""
+        for title, chain in self.chains.items():
+            modules = list(dict.fromkeys(chain.modules))
+            files = ", ".join(f"{mark}{_file(module)}{mark}" for module in modules)
+            again = [f"{mark}{_file(module)}{mark}" for module in modules if chain.modules.count(module) > 1]
+            left = (
+                f"It enters again what it left: {', '.join(again)}." if again else "It enters none again that it left."
+            )
+            ran = f"{chain.ran} modules ran before this call, most of which had returned."
+            yield f"{title} has {len(modules)} modules: {files}. {left} {ran}"
 
     def rows(self) -> Iterator[tuple[str, str, list[str], int]]:
         """Yield number, file, functions and repeated entries of every module."""
@@ -149,14 +160,14 @@ class Walk:
 
     def text(self) -> str:
         """Return the walk for the terminal."""
-        lines = [f"== {self.title}", self.summary(), *filter(None, [self.chain_text()])]
+        lines = [f"== {self.title}", self.summary(), *self.chain_texts()]
         for number, file, names, again in self.rows():
             lines.append(f"{number:>4} {file}{f'  (again: {again})' if again else ''}: {', '.join(names)}")
         return "\n".join(lines)
 
     def markdown(self) -> str:
         """Return the walk as a table, without private functions where there are public ones."""
-        lines = [self.summary(), "", *filter(None, [self.chain_text("`")]), ""]
+        lines = [self.summary(), "", *(f"{text}\n" for text in self.chain_texts("`"))]
         lines += ["| | file | functions | entered again |", "|---|---|---|---|"]
         for number, file, names, again in self.rows():
             functions = ", ".join(f"`{name}`" for name in _public(names) or names)
@@ -225,8 +236,8 @@ class Tracer:
         return task
 
     def model_called(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Note that the model was called, and the call stack of the task that waits for it."""
-        if self._walk is None or self._walk.to_model is not None:
+        """Note that the model was called, and the call stack of the task that waits for it, if the walk wants it."""
+        if self._walk is None or self._walk.next_chain is None:
             return
         for task in asyncio.all_tasks(loop):
             functions = self._functions(_awaited(task.get_coro()))
@@ -234,8 +245,10 @@ class Tracer:
             is_background = any(function.full_name in BACKGROUND for function in functions)
             if any(module.startswith(MODEL_CLIENTS) for module in modules) and not is_background:
                 whole = [module for module in self._chains.get(task, []) + modules if not _is_uncounted(module)]
-                self._walk.chain = [module for module, _ in groupby(whole)]
-                self._walk.to_model = len(self._walk.counted)
+                chain = Chain([module for module, _ in groupby(whole)], len(self._walk.counted))
+                self._walk.chains[self._walk.next_chain] = chain
+                self._walk.next_chain = None
+                return
 
     def _modules(self, codes: Iterable[CodeType]) -> list[str]:
         return [function.module for function in self._functions(codes)]
@@ -361,6 +374,7 @@ class Client:
         walk = Walk("A plan of two tasks: planned, priced, approved, carried out, merged")
         self._tracer.record(walk)
         accepted = self._person.post(self._session, "Find it and write it down.", None, {"Prefer": "wait=30"}).json()
+        walk.next_chain = "After the approval, the call chain to the model of the first task"
         decision = {"decision": "approve"}
         confirmed = self._person.http.post(f"/my/approvals/{accepted['approval_id']}/confirm", json=decision)
         confirmed.raise_for_status()

@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 _CHAIN = re.compile(r"The call chain to the model has (\d+) modules: api/middleware\.py, (.*)\. It enters none again")
+_TASK_CHAIN = re.compile(r"After the approval, .* has (\d+) modules: (.*)\. It enters none again")
 _SPACE = re.compile(r"(\d+) methods of WorkerSpace")
 
 
@@ -22,4 +23,7 @@ def test_messages_and_plans_reach_the_model_through_few_modules() -> None:
     assert int(plan[0]) <= 25, printed
     assert "runs/agent_run.py" in direct[1], printed
     assert "plans/planner.py" in plan[1], printed
+    [(task_count, task_modules)] = _TASK_CHAIN.findall(printed)
+    assert int(task_count) <= 25, printed
+    assert "plans/plan_run.py" in task_modules, printed
     assert int(_SPACE.findall(printed)[0]) <= 2, printed
