@@ -38,7 +38,7 @@ from artel.db.hints import (
     ProjectDeleted,
     QuestionOver,
     ServerSettingsChanged,
-    SessionChanged,
+    SessionHasEvents,
     SessionListChanged,
     TitleWanted,
     TurnParked,
@@ -283,7 +283,7 @@ class Container:
 def send_hints(services: SpaceServices, host: Host | None) -> None:
     """Connect the hints of committed transactions with those who wait for them."""
     on_commit, signals = services.database.on_commit, services.signals
-    on_commit(SessionChanged, lambda hint: signals.session_changed(hint.session_id))
+    on_commit(SessionHasEvents, lambda hint: signals.session_changed(hint.session_id))
     changed = services.project_events.session_changed
     on_commit(SessionListChanged, lambda hint: changed(Principal(hint.user_id), hint.project_id, hint.session_id))
     on_commit(ProjectChanged, lambda hint: signals.project_changed(hint.project_id))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from artel.auth.principal import Principal
-from artel.contract.chat import Usage
+from artel.contract.chat import UsageShown
 from artel.contract.events import StoredEvent
 from artel.contract.http import NewSession
 from artel.db.engine import Database
@@ -67,7 +67,7 @@ class ChatUser:
 
 
 def answer(content: str) -> TurnOutcome:
-    return TurnOutcome(TurnStatus.COMPLETED, uuid7(), content, 1, Usage(model="demo"), duration=0.5)
+    return TurnOutcome(TurnStatus.COMPLETED, uuid7(), content, 1, UsageShown(model="demo"), duration=0.5)
 
 
 def failure(status: TurnStatus) -> TurnOutcome:

@@ -12,7 +12,7 @@ from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.contract.approvals import ToolDetails
 from artel.contract.parked_run import ParkedRun, SingleCall
-from artel.db.hints import SessionChanged, TurnParked, TurnStopped
+from artel.db.hints import SessionHasEvents, TurnParked, TurnStopped
 from artel.errors import ApprovalDecided, ArtelError, SessionBusy
 from artel.ids import uuid7
 from artel.runs.user_files import RunFiles
@@ -98,12 +98,12 @@ async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: ChatUser) -> No
 
 async def test_repeated_parking_is_stored_once_and_announced_each_time(chat: ChatUser) -> None:
     hints: list[object] = []
-    chat.database.on_commit(SessionChanged, hints.append)
+    chat.database.on_commit(SessionHasEvents, hints.append)
     chat.database.on_commit(TurnParked, hints.append)
 
     approval = await parked(chat, times=2)
 
-    assert hints[-2:] == [SessionChanged(approval.session_id), TurnParked(approval.turn_id)]
+    assert hints[-2:] == [SessionHasEvents(approval.session_id), TurnParked(approval.turn_id)]
     assert hints.count(TurnParked(approval.turn_id)) == 2
     assert [event.type for event in await chat.events(approval.session_id)].count("tool_request") == 1
 
@@ -111,13 +111,13 @@ async def test_repeated_parking_is_stored_once_and_announced_each_time(chat: Cha
 async def test_repeated_cancellation_is_stored_once_and_announced_each_time(chat: ChatUser) -> None:
     approval = await parked(chat)
     hints: list[object] = []
-    chat.database.on_commit(SessionChanged, hints.append)
+    chat.database.on_commit(SessionHasEvents, hints.append)
     chat.database.on_commit(TurnStopped, hints.append)
 
     for _ in range(2):
         turn = await chat.database.of(chat.user).run(cancel_turn, approval.session_id, approval.turn_id)
         assert turn.status is TurnStatus.CANCELLED
-        assert set(hints) == {SessionChanged(approval.session_id), TurnStopped(approval.turn_id)}
+        assert set(hints) == {SessionHasEvents(approval.session_id), TurnStopped(approval.turn_id)}
         hints.clear()
 
     assert [event.type for event in await chat.events(approval.session_id)].count("turn_cancelled") == 1

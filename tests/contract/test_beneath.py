@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from artel.paths import beneath
-from artel.paths.beneath import Beneath, Limits
+from artel.paths.beneath import Beneath, FileLimits
 from artel.paths.errors import (
     FileChanged,
     FileMissing,
@@ -239,13 +239,13 @@ def test_listings_of_big_folders_and_deep_trees_are_cut(folder: Path, resolver: 
         (folder / "src" / f"{number:03}").touch()
     folder.joinpath("deep", *["d"] * 100).mkdir(parents=True)
 
-    with Beneath(folder, Limits(entries=100), resolver) as files:
+    with Beneath(folder, FileLimits(entries=100), resolver) as files:
         some = files.list("src")
         assert (len(some.entries), some.is_cut) == (100, True)
         assert [entry.path for entry in some.entries][:2] == ["src/000", "src/001"]
         deep = files.list("deep", recursive=True)
         assert (len(deep.entries), deep.is_cut) == (63, True)
-    with Beneath(folder, Limits(scanned=50), resolver) as files:
+    with Beneath(folder, FileLimits(scanned=50), resolver) as files:
         assert files.list("src").is_cut
         assert len(files.list(recursive=True).entries) <= 50
 
@@ -433,7 +433,7 @@ def test_folder_that_is_moved_out_during_a_write_gets_no_file(files: Beneath, fo
 
 
 def test_files_over_the_size_limit_are_not_written(folder: Path, resolver: Resolver) -> None:
-    with Beneath(folder, Limits(file_bytes=3), resolver) as files:
+    with Beneath(folder, FileLimits(file_bytes=3), resolver) as files:
         with pytest.raises(WriteFailed, match="more than the 3 allowed"):
             files.write("x", b"1234")
         files.write("x", b"123")

@@ -23,7 +23,7 @@ from artel.budgets.repository import (
     settle_turn,
 )
 from artel.budgets.usage import UsageRepository
-from artel.contract.chat import Usage
+from artel.contract.chat import UsageShown
 from artel.contract.http import NewProject
 from artel.contract.parked_run import UsageShare
 from artel.db import schema
@@ -237,7 +237,7 @@ async def test_budget_of_another_user_cannot_be_spent(money: Money) -> None:
 @pytest.mark.req("UWS-25.2")
 async def test_cost_by_agent_counts_from_a_time_of_a_day(money: Money) -> None:
     day = datetime(2099, 1, 1, tzinfo=UTC)  # the row is of this day, and was made now
-    share = UsageShare(agent_id=None, agent="agent_coder", usage=Usage(model="m", cost_usd=0.25))
+    share = UsageShare(agent_id=None, agent="agent_coder", usage=UsageShown(model="m", cost_usd=0.25))
     await money.database.run(
         lambda c: UsageRepository(c, money.user).add(money.project_id, "session", "turn", day, [share])
     )

@@ -8,7 +8,7 @@ import pytest
 
 from artel.approvals.transactions import delete_session
 from artel.auth.accounts import create_account
-from artel.contract.chat import Usage
+from artel.contract.chat import UsageShown
 from artel.contract.events import StoredEvent
 from artel.contract.http import NewSession
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy, SessionNotFound, TurnNotFound
@@ -47,7 +47,7 @@ async def test_a_turn_tells_its_whole_story_in_order(chat: ChatUser) -> None:
     ]
     assert {event.turn_id for event in events} == {turn.id}
     ended = await chat.turn(session, turn.id)
-    assert (ended.status, ended.usage) == (TurnStatus.COMPLETED, Usage(model="demo"))
+    assert (ended.status, ended.usage) == (TurnStatus.COMPLETED, UsageShown(model="demo"))
     assert ended.started_at
     assert ended.finished_at
 

@@ -59,7 +59,7 @@ class StoredMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryStats:
+class MemoryCounts:
     """Statistics of an agent's memory."""
 
     count: int
@@ -218,7 +218,7 @@ class MemoryRepository(TenantRepository):
         conditions = of_project, memories.c.archive_id == archive_id, memories.c.id > memory_id
         return [_memory(row) for row in self._find(*conditions, order_by=[memories.c.id], limit=EXPORT_ROWS)]
 
-    def stats(self, project_id: int, agent_id: int) -> MemoryStats:
+    def stats(self, project_id: int, agent_id: int) -> MemoryCounts:
         """Return statistics of the agent's memory, with at most MAX_TYPES types."""
         of_agent, at = _of_agent(project_id, agent_id), memories.c.created_at
         counts = func.count(), func.count().filter(memories.c.success), func.count(memories.c.indexed_at)
@@ -232,7 +232,7 @@ class MemoryRepository(TenantRepository):
             .order_by(func.count().desc(), memories.c.type)
             .limit(MAX_TYPES)
         )
-        return MemoryStats(count, succeeded, count - indexed, oldest, newest, {row[0]: row[1] for row in by_type})
+        return MemoryCounts(count, succeeded, count - indexed, oldest, newest, {row[0]: row[1] for row in by_type})
 
     def archive(self, project_id: int, agent_id: int, archive_id: str) -> int:
         """Move the agent's memories to an archive; return their number."""

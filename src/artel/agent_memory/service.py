@@ -13,8 +13,8 @@ from artel.agent_memory import transactions as memories
 from artel.agent_memory.indexer import Indexer
 from artel.agent_memory.repository import (
     Candidate,
+    MemoryCounts,
     MemoryRepository,
-    MemoryStats,
     NewMemory,
     StoredMemory,
     UnindexedMemory,
@@ -153,7 +153,7 @@ class AgentContextStore:
         """Return the next memories after the given one, oldest first; an empty list at the end."""
         return await self._read(MemoryRepository.after, memory_id)
 
-    async def stats(self) -> MemoryStats:
+    async def stats(self) -> MemoryCounts:
         """Return statistics of the memory."""
         return await self._read(MemoryRepository.stats)
 

@@ -128,7 +128,7 @@ async def me(signed_in: CurrentLogin, services: Services) -> Account:
     return _account(signed_in.account, services)
 
 
-async def _cookie_account(request: Request, services: Container) -> accounts.Account | None:
+async def _cookie_account(request: Request, services: Container) -> accounts.AccountRow | None:
     found = login_cookie(request.scope)
     with suppress(TokenInvalid):
         return (await services.login.authenticate(found[1])).account if found is not None else None
@@ -147,7 +147,7 @@ def _set_cookie(response: Response, request: Request, name: str, value: str, sec
     )
 
 
-def _account(account: accounts.Account, services: Container) -> Account:
+def _account(account: accounts.AccountRow, services: Container) -> Account:
     return Account.of(account, demo=not services.brain.configured)
 
 

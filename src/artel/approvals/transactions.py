@@ -23,7 +23,7 @@ from artel.contract.events import (
     ToolRequest,
 )
 from artel.contract.parked_run import ParkedRun, SingleCall
-from artel.db.hints import SessionChanged, TurnParked, WorkWaiting
+from artel.db.hints import SessionHasEvents, TurnParked, WorkWaiting
 from artel.db.tx import Tx
 from artel.errors import ApprovalDecided
 from artel.events.session_log import SessionLog
@@ -43,7 +43,7 @@ def park_turn(
     """Park a turn and its run until the user decides; raise TurnOver if it has ended."""
     approvals = ApprovalRepository(tx)
     if approvals.has(approval.id):  # it was committed before, and the answer got lost
-        tx.after_commit(SessionChanged(turn.session_id))
+        tx.after_commit(SessionHasEvents(turn.session_id))
         tx.after_commit(TurnParked(turn.id))
         return
     happened: list[EventData] = [tool_request(approval, turn.id), *([change] if change else [])]

@@ -26,7 +26,7 @@ PasswordState = Literal["set", "missing", "external"]
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class AccountRow:
     """A user of this server."""
 
     user_id: int
@@ -69,7 +69,7 @@ def create_account(
     password_hash: str | None,
     by: Principal | OtherActor | None = None,
     detail: str = "",
-) -> Account:
+) -> AccountRow:
     """Create a local account; raise EmailTaken if the address is in use. `by` None: the user registers."""
     try:
         return _create(connection, by, detail, email=normal_email(email), password_hash=password_hash)
@@ -77,7 +77,7 @@ def create_account(
         raise EmailTaken("An account with this address already exists. Log in, or use another address.") from None
 
 
-def create_external_account(connection: Connection, issuer: str, subject: str, email: str | None) -> Account:
+def create_external_account(connection: Connection, issuer: str, subject: str, email: str | None) -> AccountRow:
     """Create the account of an external subject; raise IntegrityError if it exists."""
     return _create(connection, None, f"of {issuer}", issuer=issuer, subject=subject, email=email)
 
@@ -86,20 +86,20 @@ _ACTIVE = select(users).where(users.c.deleted_at.is_(None))
 _ACTIVE_BY_ID = Statement(_ACTIVE.where(users.c.id == bindparam("user_id")))  # built once: every request executes it
 
 
-def account_by_id(connection: Connection, user_id: int) -> Account | None:
+def account_by_id(connection: Connection, user_id: int) -> AccountRow | None:
     """Return the account, or None if it does not exist or was deleted."""
     row = _ACTIVE_BY_ID.run(connection, {"user_id": user_id}).one_or_none()
     return account_of_row(row) if row else None
 
 
-def account_by_email(connection: Connection, email: str) -> Account | None:
+def account_by_email(connection: Connection, email: str) -> AccountRow | None:
     """Return the local account with this address, if it exists."""
     is_local = users.c.email == normal_email(email), users.c.issuer.is_(None)
     row = connection.execute(_ACTIVE.where(*is_local)).one_or_none()
     return account_of_row(row) if row else None
 
 
-def account_by_subject(connection: Connection, issuer: str, subject: str) -> tuple[bool, Account | None]:
+def account_by_subject(connection: Connection, issuer: str, subject: str) -> tuple[bool, AccountRow | None]:
     """Return whether the external subject is known, and its account unless that was deleted."""
     row = connection.execute(select(users).where(users.c.issuer == issuer, users.c.subject == subject)).one_or_none()
     if row is None:
@@ -107,13 +107,13 @@ def account_by_subject(connection: Connection, issuer: str, subject: str) -> tup
     return True, None if row.deleted_at else account_of_row(row)
 
 
-def list_accounts(connection: Connection, limit: int, offset: int) -> list[Account]:
+def list_accounts(connection: Connection, limit: int, offset: int) -> list[AccountRow]:
     """Return a page of accounts, oldest first."""
     rows = connection.execute(_ACTIVE.order_by(users.c.id).limit(limit).offset(offset))
     return [account_of_row(row) for row in rows]
 
 
-def lock_account(connection: Connection, user_id: int) -> Account | None:
+def lock_account(connection: Connection, user_id: int) -> AccountRow | None:
     """Lock the account until the end of the transaction and return it, if it exists."""
     row = connection.execute(_ACTIVE.where(users.c.id == user_id).with_for_update()).one_or_none()
     return account_of_row(row) if row else None
@@ -128,7 +128,7 @@ def set_password_hash(tx: Tx, password_hash: str | None, *, end_tokens: bool = F
     tx.connection.execute(changed.values(tokens_since=datetime.now(UTC)) if end_tokens else changed)
 
 
-def set_limits(tx: Tx, values: Mapping[str, int | None], by: Principal | OtherActor) -> Account:
+def set_limits(tx: Tx, values: Mapping[str, int | None], by: Principal | OtherActor) -> AccountRow:
     """Set the user's limits (`monthly_micros`, `storage_bytes`) and return the account."""
     user_id = tx.principal.user_id
     if values:
@@ -148,7 +148,7 @@ def count_accounts(connection: Connection) -> int:
     return int(connection.execute(select(func.count()).where(users.c.deleted_at.is_(None))).scalar_one())
 
 
-def find_account(connection: Connection, email_or_id: str) -> Account:
+def find_account(connection: Connection, email_or_id: str) -> AccountRow:
     """Return the account with this address or id, or raise AccountNotFound."""
     is_id = email_or_id.isascii() and email_or_id.isdigit()
     found = account_by_id(connection, int(email_or_id)) if is_id else account_by_email(connection, email_or_id)
@@ -173,7 +173,7 @@ def delete_account(connection: Connection, email_or_id: str, by: Principal | Oth
         connection.execute(delete(table).where(table.c.user_id == user_id))
 
 
-def ensure_local_account(connection: Connection) -> Account:
+def ensure_local_account(connection: Connection) -> AccountRow:
     """Return the password-less account of `artel up`; create it if it does not exist."""
     _, account = account_by_subject(connection, LOCAL_ISSUER, "local")
     return account or create_external_account(connection, LOCAL_ISSUER, "local", LOCAL_EMAIL)
@@ -184,7 +184,7 @@ def has_accounts(connection: Connection) -> bool:
     return connection.execute(select(installation.c.first_user_id)).scalar_one() is not None
 
 
-def _create(connection: Connection, by: Principal | OtherActor | None, detail: str, **values: Any) -> Account:
+def _create(connection: Connection, by: Principal | OtherActor | None, detail: str, **values: Any) -> AccountRow:
     row = connection.execute(
         insert(users).values(created_at=datetime.now(UTC), is_admin=False, **values).returning(*users.c)
     ).one()
@@ -200,9 +200,9 @@ def _create(connection: Connection, by: Principal | OtherActor | None, detail: s
     return account
 
 
-def account_of_row(row: Row[Any]) -> Account:
+def account_of_row(row: Row[Any]) -> AccountRow:
     """Convert a row of `users` to an account."""
-    return Account(
+    return AccountRow(
         row.id,
         row.email,
         row.is_admin,

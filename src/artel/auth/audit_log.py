@@ -44,7 +44,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditRow:
     """An entry as administrators see it."""
 
     id: int
@@ -83,7 +83,7 @@ def record(
         _clean_up(connection)
 
 
-def list_entries(connection: Connection, action: str | None, limit: int, offset: int) -> tuple[list[AuditEntry], int]:
+def list_entries(connection: Connection, action: str | None, limit: int, offset: int) -> tuple[list[AuditRow], int]:
     """Return a page of entries, newest first, of all actions or one, and the number of all."""
     wanted = [] if action is None else [audit_log.c.action == action]
     actors, targets = users.alias("actors"), users.alias("targets")
@@ -116,10 +116,10 @@ def _clean_up(connection: Connection) -> None:
         connection.execute(delete(audit_log).where(of_class, audit_log.c.id <= excess))
 
 
-def _entry(row: Row[Any]) -> AuditEntry:
+def _entry(row: Row[Any]) -> AuditRow:
     actor = row.actor if row.actor_id is None else row.actor_email or f"user {row.actor_id}"
     about = row.target_email or f"user {row.target_user_id}" if row.target_user_id is not None else ""
-    return AuditEntry(
+    return AuditRow(
         id=row.id,
         at=row.at,
         actor=actor,

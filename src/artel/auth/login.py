@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from artel.auth import accounts, logins, throttle
-from artel.auth.accounts import Account
+from artel.auth.accounts import AccountRow
 from artel.auth.audit_log import Action, record
 from artel.auth.logins import PASSWORD, Device, Proof
 from artel.auth.passwords import Passwords, needs_rehash
@@ -41,7 +41,7 @@ log = get_logger(__name__)
 class SignedIn:
     """An authenticated account and its login; a token that this server did not issue has no login."""
 
-    account: Account
+    account: AccountRow
     login_id: str | None
     expires_at: datetime
     issued_at: int | None = None  # of a local token without a login
@@ -109,7 +109,7 @@ class Login:
         return SignedIn(account, login_id, expires_at)
 
     async def begin(
-        self, account: Account, device: Device, proof: Proof = PASSWORD, not_after: datetime | None = None
+        self, account: AccountRow, device: Device, proof: Proof = PASSWORD, not_after: datetime | None = None
     ) -> SignedIn:
         """Create a login of an authenticated account that expires at `not_after` at the latest."""
         expires_at = min(self._expiry(), not_after or self._expiry())
@@ -117,7 +117,7 @@ class Login:
         return SignedIn(account, login_id, expires_at)
 
     async def sign_in_browser(
-        self, proof: BrowserSignIn, address: str, device: Device, replaced: Account | None
+        self, proof: BrowserSignIn, address: str, device: Device, replaced: AccountRow | None
     ) -> SignedIn:
         """Create a login from a code, a token, or e-mail address and password."""
         if proof.code is not None:
@@ -133,14 +133,14 @@ class Login:
             raise NoLogin("This token belongs to no login, so it can't be ended. It is valid until it expires.")
         await self._database.of(signed_in.principal).run(logins.revoke_login, signed_in.login_id)
 
-    async def exchange_code(self, code: str, device: Device, replaced: Account | None) -> SignedIn:
+    async def exchange_code(self, code: str, device: Device, replaced: AccountRow | None) -> SignedIn:
         """Create a login from a one-time code; raise OtherAccount if `replaced` is another account."""
         account, login_id, expires_at = await self._database.run(
             logins.sign_in_by_code, code, device, replaced, self._expiry()
         )
         return SignedIn(account, login_id, expires_at)
 
-    async def exchange_token(self, token: str, device: Device, replaced: Account | None) -> SignedIn:
+    async def exchange_token(self, token: str, device: Device, replaced: AccountRow | None) -> SignedIn:
         """Create a login from a token, with its expiry; raise OtherAccount if `replaced` is another account."""
         signed_in = await self.authenticate(token)
         logins.refuse_to_replace(replaced, signed_in.account)
@@ -215,7 +215,7 @@ class Login:
         finally:
             self._recording.discard(login_id)
 
-    async def _external_account(self, subject: ExternalSubject) -> Account | None:
+    async def _external_account(self, subject: ExternalSubject) -> AccountRow | None:
         name = subject.issuer, subject.subject
         known, account = await self._database.read(accounts.account_by_subject, *name)
         if not known:
@@ -239,7 +239,7 @@ def _refuse_to_register(connection: Connection, counter: throttle.Counter, first
 
 def _register(
     connection: Connection, email: str, password_hash: str, counter: throttle.Counter, first_only: bool, address: str
-) -> Account:
+) -> AccountRow:
     throttle.count(connection, (counter,))
     account = accounts.create_account(connection, email, password_hash, detail=f"registered from {address}")
     # Checked again: creating an account locks the installation's row, so of two concurrent requests one fails here.
@@ -250,7 +250,7 @@ def _register(
 
 def _account_to_try(
     connection: Connection, email: str, counters: throttle.LoginCounters, network: str
-) -> Account | None:
+) -> AccountRow | None:
     account = accounts.account_by_email(connection, email)
     is_known = account is not None and logins.has_signed_in_from(connection, account.user_id, network)
     throttle.refuse_if_paused(connection, counters.of(is_known_network=is_known))
@@ -258,7 +258,7 @@ def _account_to_try(
 
 
 def _note_failure(
-    connection: Connection, counters: throttle.LoginCounters, account: Account | None, address: str
+    connection: Connection, counters: throttle.LoginCounters, account: AccountRow | None, address: str
 ) -> None:
     """Count a wrong password. An address that has no account is not recorded: it may be a password."""
     throttle.count(connection, counters.all)
@@ -275,7 +275,7 @@ def _note_failure(
 
 
 def _log_in(
-    tx: Tx, account: Account, new_hash: str | None, counter: throttle.Counter, device: Device, expires_at: datetime
+    tx: Tx, account: AccountRow, new_hash: str | None, counter: throttle.Counter, device: Device, expires_at: datetime
 ) -> str:
     """Create a login unless the password was changed since it was verified; store `new_hash` if given."""
     locked = accounts.lock_account(tx.connection, account.user_id)

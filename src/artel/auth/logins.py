@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 
-from artel.auth.accounts import Account, account_of_row, find_account, lock_account, set_password_hash
+from artel.auth.accounts import AccountRow, account_of_row, find_account, lock_account, set_password_hash
 from artel.auth.audit_log import Action, OtherActor, record
 from artel.auth.principal import Principal
 from artel.db.prepared import Statement
@@ -76,7 +76,7 @@ _SIGNED_IN = Statement(
 )
 
 
-def signed_in_account(connection: Connection, user_id: int, login_id: str) -> tuple[Account, bool]:
+def signed_in_account(connection: Connection, user_id: int, login_id: str) -> tuple[AccountRow, bool]:
     """Return the account of a live login and whether to record its use; raise TokenInvalid if it has ended."""
     row = _SIGNED_IN.run(connection, {"user_id": user_id, "login_id": login_id}).one_or_none()
     if row is None or row.revoked_at is not None:
@@ -86,7 +86,7 @@ def signed_in_account(connection: Connection, user_id: int, login_id: str) -> tu
     return account_of_row(row), datetime.now(UTC) - row.last_used_at > USE_RECORD_INTERVAL
 
 
-def refuse_older_token(account: Account, issued_at: int | None) -> None:
+def refuse_older_token(account: AccountRow, issued_at: int | None) -> None:
     """Raise TokenInvalid if a token without a login is older than the last change of the password."""
     # Issue times have whole seconds: a token of the same second may be older than the change.
     if issued_at is not None and account.tokens_since and issued_at <= int(account.tokens_since.timestamp()):
@@ -159,7 +159,7 @@ def revoke_other_logins(tx: Tx, login_id: str | None) -> None:
 
 def change_password(
     connection: Connection, email_or_id: str, password_hash: str | None, by: Principal | OtherActor = "operator"
-) -> Account:
+) -> AccountRow:
     """Replace or remove the password of an account, revoke all its logins and tokens, and return the account."""
     account = find_account(connection, email_or_id)
     if not account.is_local:
@@ -191,8 +191,8 @@ def make_code(tx: Tx, login_expires_at: datetime, proof: Proof, lifetime: timede
 
 
 def sign_in_by_code(
-    connection: Connection, code: str, device: Device, replaced: Account | None, latest: datetime
-) -> tuple[Account, str, datetime]:
+    connection: Connection, code: str, device: Device, replaced: AccountRow | None, latest: datetime
+) -> tuple[AccountRow, str, datetime]:
     """Redeem a code; return its account, the new login's id and its expiry, `latest` at most.
 
     Raise OtherAccount for `replaced`.
@@ -214,7 +214,7 @@ def sign_in_by_code(
     return account, login_id, expires_at
 
 
-def refuse_to_replace(current: Account | None, account: Account) -> None:
+def refuse_to_replace(current: AccountRow | None, account: AccountRow) -> None:
     """Raise OtherAccount if another account is signed in, so that the client asks the user first."""
     if current is not None and current.user_id != account.user_id:
         raise OtherAccount(f"Sign in as {account.name}? You are signed in as {current.name}.")

@@ -17,7 +17,7 @@ MAX_WAITING = 64
 _hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 
 
-class Slots:
+class HashingSlots:
     """A semaphore with a bounded queue."""
 
     def __init__(self, number: int) -> None:
@@ -44,8 +44,8 @@ class Passwords:
         self._threads = ThreadPoolExecutor(MAX_CONCURRENT + 1, "passwords")
         self._dummy_hash = _hasher.hash(os.urandom(16))
         # Hold a slot while hashing or verifying. Separate slots: registrations do not delay logins.
-        self.login_slots = Slots(MAX_CONCURRENT)
-        self.registration_slots = Slots(1)
+        self.login_slots = HashingSlots(MAX_CONCURRENT)
+        self.registration_slots = HashingSlots(1)
 
     async def hash(self, password: str) -> str:
         """Return the hash of a new password."""

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from artel.agent_memory.changes import DeletedAccount, delete_account
 from artel.auth import accounts, audit_log
-from artel.auth.accounts import Account
+from artel.auth.accounts import AccountRow
 from artel.auth.logins import INVITATION_LIFETIME, PASSWORD, change_password, make_code
 from artel.auth.passwords import Passwords
 from artel.auth.principal import Principal
@@ -111,7 +111,7 @@ class AccountService:
 _NO_LINK = SignInLink(link=None, link_expires_at=None)
 
 
-def _link(connection: Connection, account: Account) -> SignInLink:
+def _link(connection: Connection, account: AccountRow) -> SignInLink:
     """Create a one-time link for an account without a password."""
     now = datetime.now(UTC)
     # The login that the link creates lasts as long as any other: the code does not shorten it.
@@ -139,7 +139,7 @@ def _set_limits(tx: Tx, values: dict[str, int | None], administrator: Principal)
     return _user_account(tx.connection, account)
 
 
-def _user_account(connection: Connection, account: Account) -> UserAccount:
+def _user_account(connection: Connection, account: AccountRow) -> UserAccount:
     budget = account.monthly_micros
     return UserAccount.of(
         account,

@@ -9,7 +9,7 @@ OPENAI = "openai"
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class KnownProvider:
     """A provider and its environment variables: any one of `keys`, and optionally an address.
 
     `direct`: its API is OpenAI-compatible. `local`: it needs an address and no key. `own_address`: it needs both,
@@ -55,30 +55,32 @@ def _first(names: tuple[str, ...], env: Mapping[str, str]) -> str | None:
 
 
 _ALL = (
-    Provider(OPENAI, ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE"), direct=True),
-    Provider("ollama", ("OLLAMA_API_KEY",), ("OLLAMA_API_BASE",), direct=True, local=True),
-    Provider("ollama_chat", ("OLLAMA_API_KEY",), ("OLLAMA_API_BASE",), direct=True, local=True),
-    Provider("hosted_vllm", ("HOSTED_VLLM_API_KEY",), ("HOSTED_VLLM_API_BASE",), direct=True, local=True),
-    Provider("lm_studio", ("LM_STUDIO_API_KEY",), ("LM_STUDIO_API_BASE",), direct=True, local=True),
-    Provider("anthropic", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")),
-    Provider("azure", ("AZURE_API_KEY",), ("AZURE_API_BASE",), own_address=True),
-    Provider("azure_ai", ("AZURE_AI_API_KEY",), ("AZURE_AI_API_BASE",), own_address=True),
-    Provider("bedrock", ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"), vague=True),
-    Provider("sagemaker", ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"), vague=True),
-    Provider("cohere", ("COHERE_API_KEY", "CO_API_KEY")),
-    Provider("databricks", ("DATABRICKS_API_KEY",), ("DATABRICKS_API_BASE",), vague=True),
-    Provider("fireworks_ai", ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY")),
-    Provider("gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
-    Provider("github", ("GITHUB_API_KEY",), vague=True),
-    Provider("huggingface", ("HUGGINGFACE_API_KEY", "HF_TOKEN"), vague=True),
-    Provider("nvidia_nim", ("NVIDIA_NIM_API_KEY",)),
-    Provider("perplexity", ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")),
-    Provider("replicate", ("REPLICATE_API_KEY", "REPLICATE_API_TOKEN"), vague=True),
-    Provider("together_ai", ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY")),
-    Provider("vertex_ai", ("GOOGLE_APPLICATION_CREDENTIALS", "VERTEXAI_PROJECT"), vague=True),
-    Provider("watsonx", ("WATSONX_APIKEY", "WATSONX_API_KEY"), ("WATSONX_URL",)),
+    KnownProvider(OPENAI, ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE"), direct=True),
+    KnownProvider("ollama", ("OLLAMA_API_KEY",), ("OLLAMA_API_BASE",), direct=True, local=True),
+    KnownProvider("ollama_chat", ("OLLAMA_API_KEY",), ("OLLAMA_API_BASE",), direct=True, local=True),
+    KnownProvider("hosted_vllm", ("HOSTED_VLLM_API_KEY",), ("HOSTED_VLLM_API_BASE",), direct=True, local=True),
+    KnownProvider("lm_studio", ("LM_STUDIO_API_KEY",), ("LM_STUDIO_API_BASE",), direct=True, local=True),
+    KnownProvider(
+        "anthropic", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")
+    ),
+    KnownProvider("azure", ("AZURE_API_KEY",), ("AZURE_API_BASE",), own_address=True),
+    KnownProvider("azure_ai", ("AZURE_AI_API_KEY",), ("AZURE_AI_API_BASE",), own_address=True),
+    KnownProvider("bedrock", ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"), vague=True),
+    KnownProvider("sagemaker", ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"), vague=True),
+    KnownProvider("cohere", ("COHERE_API_KEY", "CO_API_KEY")),
+    KnownProvider("databricks", ("DATABRICKS_API_KEY",), ("DATABRICKS_API_BASE",), vague=True),
+    KnownProvider("fireworks_ai", ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY")),
+    KnownProvider("gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+    KnownProvider("github", ("GITHUB_API_KEY",), vague=True),
+    KnownProvider("huggingface", ("HUGGINGFACE_API_KEY", "HF_TOKEN"), vague=True),
+    KnownProvider("nvidia_nim", ("NVIDIA_NIM_API_KEY",)),
+    KnownProvider("perplexity", ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")),
+    KnownProvider("replicate", ("REPLICATE_API_KEY", "REPLICATE_API_TOKEN"), vague=True),
+    KnownProvider("together_ai", ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY")),
+    KnownProvider("vertex_ai", ("GOOGLE_APPLICATION_CREDENTIALS", "VERTEXAI_PROJECT"), vague=True),
+    KnownProvider("watsonx", ("WATSONX_APIKEY", "WATSONX_API_KEY"), ("WATSONX_URL",)),
     *(
-        Provider(name, (f"{name.upper()}_API_KEY",), (f"{name.upper()}_API_BASE",))
+        KnownProvider(name, (f"{name.upper()}_API_KEY",), (f"{name.upper()}_API_BASE",))
         for name in (
             "ai21",
             "cerebras",
@@ -100,7 +102,7 @@ _ALL = (
         )
     ),
 )
-PROVIDERS: Mapping[str, Provider] = {provider.name: provider for provider in _ALL}
+PROVIDERS: Mapping[str, KnownProvider] = {provider.name: provider for provider in _ALL}
 
 # Prefixes of model names that are used without a provider but don't belong to OpenAI.
 _BY_NAME = {
@@ -135,7 +137,7 @@ class StoredProvider:
 class ProviderAccount:
     """A configured provider with its key and address, from the environment or stored."""
 
-    provider: Provider
+    provider: KnownProvider
     key: str | None = field(repr=False)
     address: str | None
     variables: ServerVariables
@@ -147,7 +149,7 @@ class ProviderAccount:
         return self.stored.is_direct if self.stored else self.provider.direct
 
     @classmethod
-    def of_environment(cls, provider: Provider, env: Mapping[str, str]) -> "ProviderAccount":
+    def of_environment(cls, provider: KnownProvider, env: Mapping[str, str]) -> "ProviderAccount":
         """Return the account that the environment configures."""
         variables = ServerVariables(provider.keys[0], provider.addresses[0] if provider.addresses else None)
         return cls(provider, provider.key(env), provider.address(env), variables)
@@ -155,7 +157,7 @@ class ProviderAccount:
     @classmethod
     def of_stored(cls, stored: StoredProvider) -> "ProviderAccount":
         """Return the account of a provider that an administrator has added."""
-        provider = PROVIDERS.get(stored.prefix) or Provider(stored.prefix, (), direct=True, local=True)
+        provider = PROVIDERS.get(stored.prefix) or KnownProvider(stored.prefix, (), direct=True, local=True)
         where = f"of the provider {stored.name} (an administrator changes it under Models)"
         variables = ServerVariables(f"the key {where}", f"the address {where}")
         return cls(provider, stored.api_key, stored.base_url, variables, stored)
@@ -182,7 +184,7 @@ def is_set_by_environment(prefix: str, env: Mapping[str, str]) -> bool:
     return prefix in PROVIDERS and PROVIDERS[prefix].is_touched(env)
 
 
-def provider_of(model: str, accounts: Mapping[str, ProviderAccount]) -> Provider:
+def provider_of(model: str, accounts: Mapping[str, ProviderAccount]) -> KnownProvider:
     """Return the provider of a model."""
     prefix, slash, _ = model.partition("/")
     if slash and prefix in PROVIDERS:

@@ -37,7 +37,7 @@ class Spending:
     def shares(self) -> tuple[UsageShare, ...]:
         """The usage of the turn by agent and model, in its stored form; no agent means the orchestrator."""
         return tuple(
-            UsageShare(agent_id=agent_id, agent=agent, usage=chat.Usage.of(used))
+            UsageShare(agent_id=agent_id, agent=agent, usage=chat.UsageShown.of(used))
             for (agent_id, agent, _), used in self._shares.items()
         )
 
@@ -62,7 +62,7 @@ class Spending:
 
     def store_in(self, turn: Turn) -> Turn:
         """Return a copy of the turn that stores its usage, in total and by agent."""
-        used = {"usage": chat.Usage.of(self.usage) if self.usage.calls else None, "shares": self.shares}
+        used = {"usage": chat.UsageShown.of(self.usage) if self.usage.calls else None, "shares": self.shares}
         return replace(turn, parked=(turn.parked or ParkedRun()).model_copy(update=used))
 
 

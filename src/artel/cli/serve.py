@@ -16,7 +16,7 @@ from artel.cli.output import say, visible
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
-    from artel.auth.accounts import Account
+    from artel.auth.accounts import AccountRow
     from artel.cli.connector_process import ConnectorLogin
     from artel.container import Container
 
@@ -131,7 +131,7 @@ def serve(
 
 
 @asynccontextmanager
-async def _connector_login(container: "Container", account: "Account") -> "AsyncIterator[ConnectorLogin]":
+async def _connector_login(container: "Container", account: "AccountRow") -> "AsyncIterator[ConnectorLogin]":
     """Begin a login for the connector of `artel up`, and end it afterwards; the user sees it among their logins."""
     from artel.auth.logins import Device, LoginKind, revoke_login
     from artel.auth.throttle import network_key

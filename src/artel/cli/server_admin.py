@@ -13,7 +13,7 @@ from artel.cli.output import ago, confirm, secret_from_user, show, table
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from artel.auth.accounts import Account
+    from artel.auth.accounts import AccountRow
     from artel.db.engine import Database
     from artel.settings import Settings
 
@@ -91,7 +91,7 @@ def limit_user(
     if not values:
         raise typer.BadParameter("give --monthly-usd, --storage-mb, or both")
 
-    def change(connection: "Connection") -> "Account":
+    def change(connection: "Connection") -> "AccountRow":
         tx = Tx(connection, find_account(connection, account).principal)
         changed = set_limits(tx, values, "operator")
         if values.get("monthly_micros") is not None:

@@ -82,7 +82,7 @@ class Output:
         return (bytes(self._head) + gap + bytes(self._tail)).decode(errors="replace")
 
 
-class Commands:
+class NamedCommands:
     """Carries out `workspace/run`."""
 
     def __init__(

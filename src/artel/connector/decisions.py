@@ -12,7 +12,7 @@ from typing import Literal
 
 from artel.connector.errors import CallRefused
 from artel.connector.grants import Grant, Grants
-from artel.contract.connector import MAX_QUESTION_SECONDS, CallApproval, Holds, Mode
+from artel.contract.connector import MAX_QUESTION_SECONDS, Holds, Mode, UserApproval
 
 EXPIRE_SECONDS = 300.0
 MAX_OPEN = 50
@@ -113,7 +113,7 @@ class Decider:
         if self._mode == "read-only":
             raise CallRefused("read_only", "The user has connected the workspace read-only.")
 
-    def decide(self, proposal: ProposedAction, approval: CallApproval | None) -> str | None:
+    def decide(self, proposal: ProposedAction, approval: UserApproval | None) -> str | None:
         """Return the hash that the file must still have; raise CallRefused if the action is not, or not yet, allowed.
 
         An approval that was given for other contents does not count: the user is asked again.

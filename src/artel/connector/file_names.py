@@ -18,7 +18,7 @@ class _Enough(Exception):
     """So many matches were found that the search is over."""
 
 
-class FileNames:
+class FileNameSearch:
     """Finds files and folders by a part of their path."""
 
     def __init__(self, files: Beneath, rules: Rules) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from artel.connector.audit_log import AuditLog
 from artel.connector.calls import Calls
-from artel.connector.commands import Commands, NamedCommand
+from artel.connector.commands import NamedCommand, NamedCommands
 from artel.connector.connector import Connector
 from artel.connector.decisions import EXPIRE_SECONDS, Decider, OpenQuestion, UserAnswer
 from artel.connector.errors import AlreadyConnected, Deadline, Disconnected, FolderUnsuitable
-from artel.connector.file_names import FileNames
+from artel.connector.file_names import FileNameSearch
 from artel.connector.file_reader import FileReader
 from artel.connector.file_search import FileSearcher
 from artel.connector.file_writer import FileWriter
@@ -114,7 +114,7 @@ class _Service:
             show_question=lambda question: self._loop.call_soon_threadsafe(self._ask, question),
             hide_question=lambda question: self._loop.call_soon_threadsafe(screen.settle, question),
         )
-        commands = Commands(list(options.commands), state, files, self._decider, grants, journal)
+        commands = NamedCommands(list(options.commands), state, files, self._decider, grants, journal)
         undo_store = UndoStore(state.path / "undo")
         reader, searcher = FileReader(files, rules), FileSearcher(files, rules)
         writer = FileWriter(
@@ -136,7 +136,7 @@ class _Service:
             "workspace/settings": settings.change,
             "workspace/grants": grants.entries,
             "workspace/revoke": grants.revoke_by_key,
-            "workspace/complete": FileNames(files, rules).complete,
+            "workspace/complete": FileNameSearch(files, rules).complete,
             "workspace/compare": writer.compare,
             **dict.fromkeys(WRITING_METHODS, writer.carry_out),
         }

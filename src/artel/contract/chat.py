@@ -115,7 +115,7 @@ class TurnContext(ResponseBody):
     items: list[ContextItem]
 
 
-class Usage(ResponseBody):
+class UsageShown(ResponseBody):
     """Tokens and cost of a turn."""
 
     model: str = Field(examples=["gpt-4"])
@@ -145,7 +145,7 @@ class MessageResponse(ResponseBody):
     agent: str | None = Field(examples=["agent_coder"])
     content: str
     context: list[ContextItem]
-    usage: Usage
+    usage: UsageShown
     duration_ms: int = Field(examples=[812])
 
 
@@ -207,7 +207,7 @@ class TurnState(ResponseBody):
     status: str = Field(examples=["completed"])
     error_code: str | None
     error: str | None
-    usage: Usage | None
+    usage: UsageShown | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None

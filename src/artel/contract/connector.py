@@ -104,7 +104,7 @@ class Welcome(_Message):
     diff_bytes: int = OLD_DIFF_BYTES  # the longest diff that the server accepts
 
 
-class CallApproval(_Message):
+class UserApproval(_Message):
     """The user's approval of exactly this call, in the browser or through the API.
 
     The hashes are of the file that the user was shown ("" if there was none) and of its new content.
@@ -129,7 +129,7 @@ class Call(_Message):
     timeout_ms: int = Field(gt=0)  # counted from receipt
     turn_id: str = ""
     agent: str = ""
-    approval: CallApproval | None = None
+    approval: UserApproval | None = None
     # The project's rules for this tool. The server checks the requested path, the connector also the resolved one.
     # Connectors that don't know these fields ignore them.
     allowed_paths: Globs = []

@@ -20,7 +20,7 @@ class EventData(BaseModel):
     type: ClassVar[str]
 
 
-class AttachedFile(TypedDict):
+class MessageFile(TypedDict):
     """A file that was attached to a message: lines of a text, width and height of an image in pixels."""
 
     id: str
@@ -41,7 +41,7 @@ class MessageCreated(EventData):
     role: str
     content: str
     retry_of: str | None = None  # the turn whose message was sent again
-    attachments: list[AttachedFile] = []
+    attachments: list[MessageFile] = []
 
 
 class MessageChanged(EventData):

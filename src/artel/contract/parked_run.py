@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from artel.contract.chat import ContextItem, Usage
+from artel.contract.chat import ContextItem, UsageShown
 from artel.contract.node_messages import NodeToolCall, NodeToolResult
 
 VERSION = 1
@@ -102,11 +102,11 @@ class ParkedNodeRun(_Stored):
 
 
 class UsageShare(_Stored):
-    """Usage of one agent and model; no agent means the orchestrator."""
+    """UsageShown of one agent and model; no agent means the orchestrator."""
 
     agent_id: int | None
     agent: str
-    usage: Usage
+    usage: UsageShown
 
 
 class ParkedRun(_Stored):
@@ -130,7 +130,7 @@ class ParkedRun(_Stored):
     approval_id: str | None = None  # that a task of a plan waits for
     needs_micros: int | None = None  # that a task of a plan needs for its next call
     workflow_id: str | None = None
-    usage: Usage | None = None
+    usage: UsageShown | None = None
     shares: tuple[UsageShare, ...] = ()
 
     @classmethod

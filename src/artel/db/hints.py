@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class SessionChanged:
+class SessionHasEvents:
     """A session has new events, or was deleted."""
 
     session_id: str

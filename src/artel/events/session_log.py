@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam
 
 from artel.contract.events import EventData, StoredEvent
-from artel.db.hints import SessionChanged, SessionListChanged
+from artel.db.hints import SessionHasEvents, SessionListChanged
 from artel.db.lease import LeaseLost
 from artel.db.tables import events
 from artel.db.tenant import Tenant, TenantRepository, prepared
@@ -81,7 +81,7 @@ class SessionLog:
         self.first: int = self.session.last_event - count + 1  # the number of the next event
         self._taken = count
         # Even if nothing is written now: an earlier attempt may have been committed without its caller knowing.
-        tx.after_commit(SessionChanged(session_id))
+        tx.after_commit(SessionHasEvents(session_id))
 
     def note_state(self) -> None:
         """Announce after the commit that lists of sessions show something else of this one."""

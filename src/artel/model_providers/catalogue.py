@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from artel.brain import prices
-from artel.brain.providers import Provider as BrainProvider
-from artel.brain.providers import ProviderAccount
+from artel.brain.providers import KnownProvider, ProviderAccount
 from artel.brain.router import BrainRouter, public_url
 from artel.contract.models import Kind, Models, ModelShown, Provider
 from artel.model_providers.kinds import COMPATIBLE, KIND_OF_PREFIX, KINDS
@@ -124,7 +123,7 @@ def title_of(name: str) -> str:
     return KINDS[kind].title if kind and kind != COMPATIBLE else name
 
 
-def _variable(provider: BrainProvider) -> str | None:
+def _variable(provider: KnownProvider) -> str | None:
     return next((name for name in (*provider.keys, *provider.addresses) if os.environ.get(name, "").strip()), None)
 
 

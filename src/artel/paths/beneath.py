@@ -59,7 +59,7 @@ def allow_all(_parts: Parts) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FileLimits:
     file_bytes: int = MAX_FILE_BYTES
     entries: int = MAX_ENTRIES
     scanned: int = MAX_SCANNED
@@ -118,9 +118,9 @@ class _Target:
 class Beneath:
     """The files beneath a folder."""
 
-    def __init__(self, path: Path, limits: Limits | None = None, resolver: Resolver | None = None) -> None:
+    def __init__(self, path: Path, limits: FileLimits | None = None, resolver: Resolver | None = None) -> None:
         self._path = path
-        self._limits = limits or Limits()
+        self._limits = limits or FileLimits()
         self._resolve = resolver or best_resolver()
         umask = os.umask(0o077)  # it can only be read by setting it
         os.umask(umask)

@@ -334,7 +334,7 @@ class _OrchestratedTurn:
             uuid7(),
             text,
             count_tokens(text),
-            chat.Usage.of(self._spending.usage) if self._spending.usage.calls else None,
+            chat.UsageShown.of(self._spending.usage) if self._spending.usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
             shares=self._spending.shares,

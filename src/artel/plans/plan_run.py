@@ -129,7 +129,7 @@ class PlanRun:
             return await self._end()
         except asyncio.CancelledError:  # another process has ended the turn
             if self._spending.usage.calls:
-                used = chat.Usage.of(self._spending.usage), self._spending.shares
+                used = chat.UsageShown.of(self._spending.usage), self._spending.shares
                 await database.run(note_usage, self._turn.session_id, self._turn.id, *used)
             raise
         finally:
@@ -393,7 +393,7 @@ class PlanRun:
             self._message_id,
             text,
             count_tokens(text),
-            chat.Usage.of(self._spending.usage) if self._spending.usage.calls else None,
+            chat.UsageShown.of(self._spending.usage) if self._spending.usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
             context=self._remembered,

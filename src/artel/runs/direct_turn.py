@@ -111,7 +111,7 @@ class DirectTurn(StreamedTask):
         """Store how far the run has come, and ask the user; the agent's slot is free."""
         await self._notes.written()
         space, turn = self._space, self._turn
-        usage = chat.Usage.of(self._tally.usage) if self._tally.usage.calls else None
+        usage = chat.UsageShown.of(self._tally.usage) if self._tally.usage.calls else None
         run = parked.run.model_copy(update={"message_id": self._message_id, "usage": usage})
         change = AgentAtWork(agent.id, agent.name, "processing", space.bus.status(agent.id).value).change
         approval = tool_approval(turn, who_asks(run), parked.question, 0)
@@ -156,7 +156,7 @@ class DirectTurn(StreamedTask):
             self._message_id,
             content,
             count_tokens(content),
-            chat.Usage.of(result.usage) if result.usage.calls else None,
+            chat.UsageShown.of(result.usage) if result.usage.calls else None,
             seconds,
             error_code=result.error_code,
             context=result.context,
@@ -174,4 +174,4 @@ class DirectTurn(StreamedTask):
     async def _note_usage(self) -> None:
         if self._tally.usage.calls:
             database = self._services.database.of(self._space.principal)  # its space may be another host's by now
-            await database.run(note_usage, self._turn.session_id, self._turn.id, chat.Usage.of(self._tally.usage))
+            await database.run(note_usage, self._turn.session_id, self._turn.id, chat.UsageShown.of(self._tally.usage))

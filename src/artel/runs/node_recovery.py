@@ -52,9 +52,10 @@ def _running_tasks(tx: Tx, turn: Turn) -> tuple[list[str], ParkedRun]:
     used = [(task, Usage(**task.usage)) for task in tasks if task.usage]
     before = turn.parked
     if before is None and used:
-        total = chat.Usage.of(reduce(plus, (usage for _, usage in used), Usage("")))
+        total = chat.UsageShown.of(reduce(plus, (usage for _, usage in used), Usage("")))
         shares = [
-            UsageShare(agent_id=task.agent_id, agent=task.agent, usage=chat.Usage.of(usage)) for task, usage in used
+            UsageShare(agent_id=task.agent_id, agent=task.agent, usage=chat.UsageShown.of(usage))
+            for task, usage in used
         ]
         before = ParkedRun(usage=total, shares=tuple(shares))
     before = before or ParkedRun()

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from artel.approvals.transactions import use
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import CALLS, MUTATING_METHODS, Call, CallApproval, CallResult
+from artel.contract.connector import CALLS, MUTATING_METHODS, Call, CallResult, UserApproval
 from artel.contract.http import Agent
 from artel.db.attempts import patiently
 from artel.db.tx import Tx
@@ -147,7 +147,7 @@ class RunFiles:
         if approval is not None:
             holds: Any = approval.holds if approval.holds in ("once", "session", "always") else "once"
             hashes = {"old_sha256": approval.old_sha256, "new_sha256": approval.new_sha256}
-            approved = CallApproval(id=approval.approval_id, holds=holds, **hashes)
+            approved = UserApproval(id=approval.approval_id, holds=holds, **hashes)
         try:
             call = self._call(row.id, method, {**params, **rules, "approval": approved})
         except ValidationError as invalid:

@@ -165,7 +165,7 @@ def store_title(tx: Tx, hint: TitleWanted, task: TitleTask, title: str | None, u
     sessions = SessionRepository(tx)
     if usage.calls:
         turn = task.project_id, hint.session_id, hint.turn_id
-        share = UsageShare(agent_id=task.agent_id, agent=task.agent, usage=chat.Usage.of(usage))
+        share = UsageShare(agent_id=task.agent_id, agent=task.agent, usage=chat.UsageShown.of(usage))
         UsageRepository(tx).add(*turn, datetime.now(UTC), [share])
         cost = micros(usage.cost_usd or 0.0)
         sessions.add_cost(hint.session_id, cost, price_unknown=usage.cost_usd is None)

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from artel.logs import get_logger
-from artel.paths.beneath import Beneath, Content, Limits, Listing, Written
+from artel.paths.beneath import Beneath, Content, FileLimits, Listing, Written
 from artel.paths.errors import (
     FileChanged,
     FileMissing,
@@ -77,7 +77,7 @@ class TaskWorkspace:
         self._folder = folder
         self._stamps = Stamps(stamps)
         self._quota = quota
-        self._limits = Limits(file_bytes=quota.file_bytes, entries=MAX_SEEN, scanned=MAX_SEEN)
+        self._limits = FileLimits(file_bytes=quota.file_bytes, entries=MAX_SEEN, scanned=MAX_SEEN)
 
     def write(self, member: int, path: str, data: bytes) -> Written:
         """Create or replace a file, and create missing folders; `member` is the id of the writing agent."""

@@ -47,7 +47,7 @@ _TYPES = ("application/json", "application/x-www-form-urlencoded", "text/plain")
 log = get_logger(__name__)
 
 
-class Endpoint(NamedTuple):
+class ApiEndpoint(NamedTuple):
     """A host of the list, with its port; None means the usual one of the scheme."""
 
     name: str
@@ -134,7 +134,7 @@ class ApiCall(Tool):
             return ToolResult.failure(self._scrubbed(str(problem)))
         return self._result(target, response, await asyncio.to_thread(self._text_of, response))
 
-    def _require_allowed(self, target: WebTarget, arguments: Mapping[str, Any]) -> Endpoint:
+    def _require_allowed(self, target: WebTarget, arguments: Mapping[str, Any]) -> ApiEndpoint:
         """Return the host of a URL; raise WebRefused if it is not listed, or not for this method."""
         endpoint = next((each for each in self._endpoints if each.is_for(target)), None)
         if endpoint is None:
@@ -150,7 +150,7 @@ class ApiCall(Tool):
             raise WebRefused(f"{method} has no body. Leave it out.")
         return endpoint
 
-    def _secret_header(self, endpoint: Endpoint, name: str | None) -> str | None:
+    def _secret_header(self, endpoint: ApiEndpoint, name: str | None) -> str | None:
         """Return the header with a secret; raise WebRefused if it can't be sent."""
         if name is None:
             return None
@@ -217,12 +217,12 @@ def _in_base64(secret: str) -> set[str]:
     return forms
 
 
-def _endpoint(host: ApiHost) -> Endpoint:
+def _endpoint(host: ApiHost) -> ApiEndpoint:
     name, _, port = host.host.partition(":")
-    return Endpoint(name, int(port) if port else None, host)
+    return ApiEndpoint(name, int(port) if port else None, host)
 
 
-def _ports(endpoint: Endpoint) -> tuple[int, ...]:
+def _ports(endpoint: ApiEndpoint) -> tuple[int, ...]:
     return (endpoint.port,) if endpoint.port else tuple(DEFAULT_PORTS.values())
 
 
@@ -233,7 +233,7 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _described(endpoints: Iterable[Endpoint]) -> str:
+def _described(endpoints: Iterable[ApiEndpoint]) -> str:
     """Return the hosts with their methods and the names of their secrets, as text for the model."""
     hosts = []
     for endpoint in endpoints:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from artel.contract.agent_file import ToolSecurity
 from artel.contract.approvals import ToolDetails
-from artel.paths.beneath import Beneath, Content, Limits, Rule, Written
+from artel.paths.beneath import Beneath, Content, FileLimits, Rule, Written
 from artel.paths.errors import FileMissing, PathError, WriteFailed
 from artel.paths.policy import MAX_PATH_BYTES, Parts, is_protected, is_secret, matches, split_path
 from artel.tools.consent import Decision, Question
@@ -117,7 +117,7 @@ class NodeFiles:
     def _open(self, location: Location) -> Beneath:
         folder = location.base or self._own_folder()
         try:
-            return Beneath(folder, Limits(MAX_FILE_BYTES, MAX_OWN_ENTRIES))
+            return Beneath(folder, FileLimits(MAX_FILE_BYTES, MAX_OWN_ENTRIES))
         except OSError:
             raise FileMissing(location.path) from None
 

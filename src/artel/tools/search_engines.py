@@ -24,7 +24,7 @@ NO_RESULTS = "No results found."  # ddgs raises an error that says so
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class WebHit:
     """A page that a search has found."""
 
     title: str
@@ -35,7 +35,7 @@ class Hit:
 class SearchEngine(Protocol):
     """Searches the web."""
 
-    async def search(self, query: str, most: int, user_id: int = 0) -> list[Hit]:
+    async def search(self, query: str, most: int, user_id: int = 0) -> list[WebHit]:
         """Return at most `most` pages, the best first; raise WebFailed with a text that says what to do.
 
         `user_id` is whose searches are counted together.
@@ -56,7 +56,7 @@ class Ddgs:
     def __init__(self) -> None:
         self._threads = UserThreads("artel-search", SEARCHES, SEARCHES_PER_USER)
 
-    async def search(self, query: str, most: int, user_id: int = 0) -> list[Hit]:
+    async def search(self, query: str, most: int, user_id: int = 0) -> list[WebHit]:
         """Return what public engines find."""
         try:
             async with asyncio.timeout(SEARCH_SECONDS):
@@ -98,7 +98,7 @@ class Searxng:
         own_host = WebRules(allowed_hosts=(), private_hosts=(f"{authority}:{target.port}",), ports=())
         self._client = WebClient(own_host, resolve=resolve)
 
-    async def search(self, query: str, most: int, user_id: int = 0) -> list[Hit]:
+    async def search(self, query: str, most: int, user_id: int = 0) -> list[WebHit]:
         """Return what the server finds."""
         url = f"{self._url}?{urlencode({'q': query, 'format': 'json'})}"
         if len(url) > MAX_URL_CHARACTERS:
@@ -130,15 +130,15 @@ def _failed(why: str) -> WebFailed:
     )
 
 
-def _hits(found: Iterable[Any], keys: Sequence[str], most: int) -> list[Hit]:
+def _hits(found: Iterable[Any], keys: Sequence[str], most: int) -> list[WebHit]:
     """Return usable results, in short: with an http(s) URL, and each URL once."""
-    hits: dict[str, Hit] = {}
+    hits: dict[str, WebHit] = {}
     for item in found:
         if len(hits) >= most:
             break
         title, url, snippet = (_text(item, key) for key in keys)
         if url.startswith(("http://", "https://")) and len(url) <= MAX_URL_CHARACTERS:
-            hits.setdefault(url, Hit(one_line(title, TITLE_CHARACTERS), url, one_line(snippet, SNIPPET_CHARACTERS)))
+            hits.setdefault(url, WebHit(one_line(title, TITLE_CHARACTERS), url, one_line(snippet, SNIPPET_CHARACTERS)))
     return list(hits.values())
 
 

@@ -14,7 +14,7 @@ from artel.brain.tokens import count_tokens
 from artel.budgets.money import micros
 from artel.budgets.repository import BudgetRepository, settle_turn
 from artel.budgets.usage import UsageRepository
-from artel.contract.chat import AnswerUsage, ContextItem, Usage
+from artel.contract.chat import AnswerUsage, ContextItem, UsageShown
 from artel.contract.events import (
     EventData,
     MessageCompleted,
@@ -26,7 +26,7 @@ from artel.contract.events import (
     TurnFailed,
 )
 from artel.contract.parked_run import UsageShare
-from artel.db.hints import MemoriesChanged, SessionChanged, TitleWanted, TurnStopped
+from artel.db.hints import MemoriesChanged, SessionHasEvents, TitleWanted, TurnStopped
 from artel.db.tx import Tx
 from artel.errors import AgentNotFound
 from artel.events.session_log import SessionLog
@@ -53,7 +53,7 @@ class TurnOutcome:
     message_id: str
     content: str
     tokens: int
-    usage: Usage | None
+    usage: UsageShown | None
     duration: float = 0.0
     error_code: str | None = None
     context: Sequence[ContextItem] | None = None  # memories in the prompt
@@ -163,12 +163,12 @@ def cancel_turn(tx: Tx, session_id: str, turn_id: str, partial: str = "") -> Tur
         )
         end_turn(tx, turn, outcome)
     else:  # the response to an earlier cancellation may have got lost
-        tx.after_commit(SessionChanged(session_id))
+        tx.after_commit(SessionHasEvents(session_id))
         tx.after_commit(TurnStopped(turn_id))
     return turns.get(session_id, turn_id)
 
 
-def note_usage(tx: Tx, session_id: str, turn_id: str, usage: Usage, shares: Sequence[UsageShare] = ()) -> None:
+def note_usage(tx: Tx, session_id: str, turn_id: str, usage: UsageShown, shares: Sequence[UsageShare] = ()) -> None:
     """Store the usage of a turn that another process finished."""
     turns = TurnRepository(tx)
     if turns.note_usage(session_id, turn_id, usage):
@@ -179,7 +179,7 @@ def note_usage(tx: Tx, session_id: str, turn_id: str, usage: Usage, shares: Sequ
 
 
 def _add_usage(
-    tx: Tx, turn: Turn, usage: Usage, shares: Sequence[UsageShare], now: datetime, agent: AgentAtWork | None = None
+    tx: Tx, turn: Turn, usage: UsageShown, shares: Sequence[UsageShare], now: datetime, agent: AgentAtWork | None = None
 ) -> None:
     if not shares:
         agent_id = agent.id if agent else turn.agent_id

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func, or_, tuple_
 
-from artel.contract.chat import ContextItem, Usage
+from artel.contract.chat import ContextItem, UsageShown
 from artel.contract.parked_run import ParkedRun
 from artel.db.tables import turns
 from artel.db.tenant import TenantRepository, prepared
@@ -162,7 +162,7 @@ class TurnRepository(TenantRepository):
         row = {"session": session_id, "turn": turn_id}
         return bool(self._run(self._finish, **row, new_status=status, now=now, **new).rowcount)
 
-    def note_usage(self, session_id: str, turn_id: str, usage: Usage) -> bool:
+    def note_usage(self, session_id: str, turn_id: str, usage: UsageShown) -> bool:
         """Store the usage of a turn that another process finished; return False if it was stored before."""
         ended = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.usage.is_(None)
         is_over = turns.c.finished_at.is_not(None)  # otherwise finishing it stores the usage
@@ -189,7 +189,7 @@ def turn_of(row: Row[Any]) -> Turn:
         | {
             "mode": Mode(row.mode),
             "status": TurnStatus(row.status),
-            "usage": Usage(**row.usage) if row.usage else None,
+            "usage": UsageShown(**row.usage) if row.usage else None,
             "context": None if row.context is None else tuple(ContextItem(**item) for item in row.context),
             "parked": ParkedRun.load(row.parked) if row.parked else None,
         }

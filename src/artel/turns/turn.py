@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from artel.contract.chat import ContextItem, Usage
+from artel.contract.chat import ContextItem, UsageShown
 from artel.contract.parked_run import ParkedRun
 
 
@@ -49,7 +49,7 @@ class Turn:
     finished_at: datetime | None = None
     error_code: str | None = None
     error: str | None = None
-    usage: Usage | None = None
+    usage: UsageShown | None = None
     context: tuple[ContextItem, ...] | None = None  # memories in the prompt
     parked: ParkedRun | None = None  # saved to resume the run after the user decided
     retry_of: str | None = None  # the turn whose message was sent again

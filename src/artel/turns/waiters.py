@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from artel.attachments.repository import StoredAttachment, load_attachments
 from artel.auth.principal import Principal
-from artel.contract.chat import ContextItem, Usage
+from artel.contract.chat import ContextItem, UsageShown
 from artel.errors import TurnNotOver
 from artel.plans.repository import WorkflowRepository
 from artel.sessions.message_repository import MessageRepository
@@ -30,7 +30,7 @@ class Ended:
     agent: str | None
     content: str
     context: Sequence[ContextItem]  # memories in the prompt
-    usage: Usage | None
+    usage: UsageShown | None
     duration_ms: int
     error_code: str | None
 

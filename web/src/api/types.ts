@@ -673,7 +673,7 @@ export interface MessageResponse {
   agent: string | null;
   content: string;
   context: ContextItem[];
-  usage: Usage;
+  usage: UsageShown;
   duration_ms: number;
 }
 
@@ -1682,7 +1682,7 @@ export interface TurnState {
   status: string;
   error_code: string | null;
   error: string | null;
-  usage: Usage | null;
+  usage: UsageShown | null;
   created_at: string;
   started_at: string | null;
   finished_at: string | null;
@@ -1715,16 +1715,6 @@ export interface UndoneFile {
   turn_id: string;
   /** restored; removed (a redo: deleted again); or why the file was not touched. */
   outcome: "restored" | "removed" | "changed_since" | "not_kept" | "failed";
-}
-
-/** Tokens and cost of a turn. */
-export interface Usage {
-  model: string;
-  input_tokens: number;
-  output_tokens: number;
-  /** Null if a price is unknown. */
-  cost_usd?: number | null;
-  calls: number;
 }
 
 /** Usage of one group; fields that are not grouped by are null. */
@@ -1794,6 +1784,16 @@ export interface UsageReport {
   last_day: string;
   /** Total of all groups on all pages. */
   sum: UsageSum;
+}
+
+/** Tokens and cost of a turn. */
+export interface UsageShown {
+  model: string;
+  input_tokens: number;
+  output_tokens: number;
+  /** Null if a price is unknown. */
+  cost_usd?: number | null;
+  calls: number;
 }
 
 /** Number, tokens and cost of model calls. */
@@ -2798,7 +2798,7 @@ export interface EventAnswerUsage {
 }
 
 /** A file that was attached to a message: lines of a text, width and height of an image in pixels. */
-export interface EventAttachedFile {
+export interface EventMessageFile {
   id: string;
   name: string;
   media_type: string;
@@ -2951,7 +2951,7 @@ export interface MessageCreatedData {
   role: string;
   content: string;
   retry_of?: string | null;
-  attachments?: EventAttachedFile[];
+  attachments?: EventMessageFile[];
 }
 
 /** A plan or a higher budget needs the user's approval; the turn waits. */

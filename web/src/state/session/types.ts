@@ -8,7 +8,7 @@ import type {
   SessionStreamItem,
   TimelineItem,
   TurnState,
-  Usage,
+  UsageShown,
   WorkflowState,
 } from "@/api/types";
 
@@ -81,7 +81,7 @@ export interface SessionState {
   /** Questions without an answer, oldest first. */
   approvals: readonly ApprovalState[];
   plans: Readonly<Record<string, WorkflowState>>;
-  usage: Readonly<Record<string, Usage>>;
+  usage: Readonly<Record<string, UsageShown>>;
   sending: readonly Sending[];
   /** For entries and plans: the newest event that changed them. What was loaded before that is older. */
   touched: Readonly<Record<string, number>>;
