@@ -32,10 +32,10 @@ WITHOUT_OWNER = frozenset(
         "db/tables.py",
         "db/tenant.py",
         "agent_memory/index_queue.py",
-        "attachments/unsent.py",
+        "attachments/cleanup.py",
         "spaces/leases.py",
         "registry/rows.py",
-        "model_providers/rows.py",
+        "model_providers/repository.py",
         "db/node_tables.py",
         "db/server_tables.py",
     }

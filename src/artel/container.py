@@ -76,7 +76,7 @@ from artel.task_workspaces.storage_quota import StorageQuota
 from artel.task_workspaces.task_workspace import Quota
 from artel.tools.web import WebTools
 from artel.turns.activity import ActivityService
-from artel.turns.changes import QueuedTextChanged
+from artel.turns.sent_messages import QueuedTextChanged
 from artel.turns.service import ChatService
 from artel.turns.transactions import QueuedTurn
 from artel.turns.waiters import Ended, TurnWaiters

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import Connection, func, select, update
 
-from artel.approvals.transactions import delete_session
+from artel.attachments.cleanup import delete_old_unsent
 from artel.attachments.file_types import file_type
 from artel.attachments.repository import AttachmentContentRepository
 from artel.attachments.transactions import MAX_UNSENT, add_attachment, delete_unsent, read_attachment
-from artel.attachments.unsent import delete_old_unsent
 from artel.db.attachment_tables import attachment_contents, attachments
 from artel.errors import AttachmentNotFound, LimitReached, SessionNotFound
 from artel.ids import uuid7
+from artel.sessions.deletion import delete_session
 from artel.sessions.message_repository import MessageRepository
 from artel.turns.fork import fork_session
 from artel.turns.transactions import NewAttachments, NewTurn

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from artel.approvals.transactions import delete_session
 from artel.auth.accounts import create_account
 from artel.budgets.guard import TurnBudgetGuard, _reserve
 from artel.budgets.month import Month
@@ -21,6 +20,7 @@ from artel.db.tx import Tx
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.projects.transactions import create_project
+from artel.sessions.deletion import delete_session
 from artel.turns.end import end_turn
 from artel.turns.transactions import TurnOver
 from tests.actors.chat_user import RULES, ChatUser, answer

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from artel.approvals.transactions import delete_project
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
 from artel.budgets.repository import (
@@ -30,6 +29,7 @@ from artel.db import schema
 from artel.db.engine import Database
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
+from artel.projects.deletion import delete_project
 from artel.projects.transactions import create_project
 from tests.actors.chat_user import RULES
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import text
 
-from artel.agent_memory import changes
+from artel.agent_memory import agent_changes
 from artel.agents import transactions as agents
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
@@ -147,12 +147,14 @@ async def test_every_change_of_an_agent_raises_the_version_that_a_turn_begins_wi
     agent = await hosts.database.of(user).run(agents.create_agent, project_id, new, 10)
     assert await version() == before + 1
     await hosts.database.of(user).run(
-        changes.update_agent, project_id, agent.id, AgentChanges(system_prompt="Be kind.")
+        agent_changes.update_agent, project_id, agent.id, AgentChanges(system_prompt="Be kind.")
     )
     assert await version() == before + 2
-    await hosts.database.of(user).run(changes.update_agent, project_id, agent.id, AgentChanges(name="agent_critic"))
+    await hosts.database.of(user).run(
+        agent_changes.update_agent, project_id, agent.id, AgentChanges(name="agent_critic")
+    )
     assert await version() == before + 3
-    await hosts.database.of(user).run(changes.delete_agent, project_id, agent.id)
+    await hosts.database.of(user).run(agent_changes.delete_agent, project_id, agent.id)
     assert await version() == before + 4
 
     turn = await hosts.turn()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from artel.agent_memory import changes, index_queue, indexer, service
+from artel.agent_memory import agent_changes, index_queue, indexer, service
 from artel.agent_memory import repository as memory_repository
 from artel.agent_memory import transactions as memories
 from artel.agent_memory.indexer import Indexer
@@ -22,12 +22,14 @@ from artel.agent_memory.repository import NewMemory
 from artel.agent_memory.service import AgentContextStore, Memories
 from artel.agents.transactions import get_agent
 from artel.auth.accounts import create_account
+from artel.auth.deletion import delete_account
 from artel.auth.principal import Principal
 from artel.contract.http import AgentChanges, NewProject
 from artel.db import schema
 from artel.db.engine import Database
 from artel.errors import AgentNotFound, LimitReached, MemoryNotFound
 from artel.ids import uuid7
+from artel.projects.deletion import delete_project
 from artel.projects.transactions import ProjectRules, create_project
 from artel.retry import Backoff
 from artel.vector_index.edge import EdgeStore
@@ -173,7 +175,9 @@ class World:
 
     async def rename(self, name: str, agent: int = 0) -> None:
         name_change = AgentChanges(name=name)
-        await self.database.of(self.user).run(changes.update_agent, self.project_id, self.agents[agent], name_change)
+        await self.database.of(self.user).run(
+            agent_changes.update_agent, self.project_id, self.agents[agent], name_change
+        )
 
     async def clear(self, agent: int = 0) -> int:
         return await self.database.of(self.user).run(memories.clear, self.project_id, self.agents[agent])
@@ -439,7 +443,7 @@ async def test_deleted_agent_and_project_leave_no_collection(world: World) -> No
         await world.remember("something", agent=agent)
     await world.work()
 
-    await world.database.of(world.user).run(changes.delete_agent, world.project_id, world.agents[0], archive=True)
+    await world.database.of(world.user).run(agent_changes.delete_agent, world.project_id, world.agents[0], archive=True)
     await world.work()
     assert collection_of(world, "agent_coder") not in await world.store.collections()
     assert len(await world.store.collections()) == 3
@@ -447,7 +451,7 @@ async def test_deleted_agent_and_project_leave_no_collection(world: World) -> No
     assert (total, archive.agent, archive.memories) == (1, "agent_coder", 1)
     assert await world.database.read(index_queue.count_waiting) == 0
 
-    await world.database.of(world.user).run(changes.delete_project, world.project_id)
+    await world.database.of(world.user).run(delete_project, world.project_id)
     await world.work()
     assert await world.store.collections() == []
 
@@ -456,7 +460,7 @@ async def test_deleted_account_leaves_no_collection(world: World) -> None:
     await world.remember("something")
     await world.work()
 
-    await world.database.run(changes.delete_account, str(world.user.user_id))
+    await world.database.run(delete_account, str(world.user.user_id))
     await world.work()
 
     assert await world.store.collections() == []
@@ -465,7 +469,7 @@ async def test_deleted_account_leaves_no_collection(world: World) -> None:
 async def test_agent_with_the_name_of_a_deleted_agent_keeps_its_own_memory(world: World) -> None:
     await world.remember("of the first")
     await world.work()
-    await world.database.of(world.user).run(changes.delete_agent, world.project_id, world.agents.pop(0))
+    await world.database.of(world.user).run(agent_changes.delete_agent, world.project_id, world.agents.pop(0))
     await world.rename("agent_coder")
     [new] = await world.remember("of the second")
     row = (await world.database.read(index_queue.waiting, "", 10))[0]
@@ -746,7 +750,7 @@ async def test_full_memory_and_missing_agent_are_refused(world: World, monkeypat
         await context.add(NewMemory("two"))
 
     monkeypatch.setattr(memories, "MAX_MEMORIES", 10)
-    await world.database.of(world.user).run(changes.delete_agent, world.project_id, world.agents[0])
+    await world.database.of(world.user).run(agent_changes.delete_agent, world.project_id, world.agents[0])
     with pytest.raises(AgentNotFound):
         await context.add(NewMemory("three"))
     assert await world.remember("four") == []
@@ -836,7 +840,7 @@ def test_index_finally_holds_exactly_the_rows(
             world.store.failures = 0
             await world.work()
             assert world.store.texts(f"user{world.user.user_id}_") == await world.rows()
-            await database.of(world.user).run(changes.delete_project, world.project_id)
+            await database.of(world.user).run(delete_project, world.project_id)
             await world.work()
             assert await world.store.collections() == []
         finally:

@@ -954,7 +954,7 @@ print(*(heavy & sys.modules.keys()))
     assert done.stdout.strip() == ""
 
 
-# The gate
+# The scope
 
 PACKAGE = Path(bm25.__file__).parent
 # The engine names that the stores may use: shards, clients, schemas, types; nothing that selects points.
@@ -1018,12 +1018,12 @@ def test_only_the_gate_builds_filters_and_requests(file: str) -> None:
 @pytest.mark.req("UWS-17.2")
 def test_no_other_module_uses_an_engine() -> None:
     for path in PACKAGE.glob("*.py"):
-        if path.name not in {"gate.py", *ALLOWED}:
+        if path.name not in {"collection_scope.py", *ALLOWED}:
             assert engine_names(ast.parse(path.read_text(encoding="utf-8"))) == set(), path.name
 
 
 @pytest.mark.req("UWS-17.2")
-def test_every_server_request_is_scoped_by_the_gate() -> None:
+def test_every_server_request_is_scoped_to_a_collection() -> None:
     tree = ast.parse((PACKAGE / "qdrant.py").read_text(encoding="utf-8"))
     seen = set()
     for node in ast.walk(tree):
@@ -1034,7 +1034,7 @@ def test_every_server_request_is_scoped_by_the_gate() -> None:
                 selector = ast.unparse(node.args[index])
                 assert (
                     selector in {"some", "requests"}
-                    or "gate." in selector
+                    or "scope." in selector
                     or selector.startswith(("source.", "target."))
                 ), ast.unparse(node)
     assert seen == {"count", "delete", "query_batch_points", "retrieve", "scroll", "upsert"}
@@ -1042,14 +1042,14 @@ def test_every_server_request_is_scoped_by_the_gate() -> None:
 
 @pytest.mark.req("UWS-17.2")
 def test_gate_requires_a_collection() -> None:
-    from artel.vector_index.gate import EdgeGate, QdrantGate
+    from artel.vector_index.collection_scope import EdgeScope, QdrantScope
 
-    for gate in (EdgeGate, QdrantGate):
+    for scope in (EdgeScope, QdrantScope):
         with pytest.raises(TypeError):
-            gate(dimensions=4)  # type: ignore[call-arg]
+            scope(dimensions=4)  # type: ignore[call-arg]
         with pytest.raises(ConfigurationInvalid):
-            gate("", 4)
-    from_qdrant = QdrantGate(MINE, 4).searches("hello", FLAT, 5, EVERYTHING)
+            scope("", 4)
+    from_qdrant = QdrantScope(MINE, 4).searches("hello", FLAT, 5, EVERYTHING)
     for request in from_qdrant:
         assert request.filter.must[0].match.value == MINE  # type: ignore[union-attr, index]
 

@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from artel.approvals.transactions import delete_session
 from artel.auth.accounts import create_account
 from artel.contract.chat import UsageShown
 from artel.contract.events import StoredEvent
@@ -14,6 +13,7 @@ from artel.contract.http import NewSession
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy, SessionNotFound, TurnNotFound
 from artel.events.session_log import read_events
 from artel.ids import uuid7
+from artel.sessions.deletion import delete_session
 from artel.sessions.message_repository import StoredMessage
 from artel.sessions.repository import SessionRepository
 from artel.sessions.transactions import create_session

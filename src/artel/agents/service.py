@@ -2,7 +2,7 @@
 
 import asyncio
 
-from artel.agent_memory import changes
+from artel.agent_memory import agent_changes
 from artel.agents import transactions as agents
 from artel.agents.agent_yaml import parse_agent
 from artel.auth.principal import Principal
@@ -47,7 +47,7 @@ class AgentService:
     async def update(self, user: Principal, project_id: int, agent_id: int, new: AgentChanges) -> Agent:
         """Change an agent."""
         self._require_allowed(new.model, new.fallback.model if new.fallback else None)
-        agent = await self._services.database.of(user).run(changes.update_agent, project_id, agent_id, new)
+        agent = await self._services.database.of(user).run(agent_changes.update_agent, project_id, agent_id, new)
         await self._notify_space(user, project_id, "invalidate", agent_id)
         return agent
 
@@ -56,7 +56,9 @@ class AgentService:
         services = self._services
         family = await services.database.read(agents.family_of, user, project_id, agent_id)
         await self._notify_space(user, project_id, "deregister", *family)
-        deleted = await services.database.of(user).run(changes.delete_agent, project_id, agent_id, archive=archive)
+        deleted = await services.database.of(user).run(
+            agent_changes.delete_agent, project_id, agent_id, archive=archive
+        )
         await self._notify_space(user, project_id, "remove", *deleted)
         await asyncio.to_thread(services.workspaces.remove, deleted)
 

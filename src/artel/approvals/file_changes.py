@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from artel.approvals.repository import ApprovalRepository
 from artel.approvals.timeline import CHANGING_TOOLS, count_lines
-from artel.approvals.undone import is_undone, plain_path
+from artel.approvals.undo_state import is_undone, plain_path
 from artel.auth.principal import Principal
 from artel.contract.approvals import ChangedFile, TurnChanges
 from artel.projects.repository import ProjectRepository

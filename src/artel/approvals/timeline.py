@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Subquery, and_, func, not_, or
 from artel.agents.repository import AgentRepository
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
-from artel.approvals.undone import is_undone
+from artel.approvals.undo_state import is_undone
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars
 from artel.contract.chat import (

@@ -7,12 +7,9 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection
 
 from artel import kill_points
-from artel.agent_memory import changes
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository, stop_asking
-from artel.attachments.repository import AttachmentContentRepository, AttachmentRepository
 from artel.auth.principal import Principal
-from artel.budgets.repository import BudgetRepository, settle_project, settle_turn
 from artel.contract.events import (
     AgentStatusChanged,
     ApprovalExtended,
@@ -27,7 +24,6 @@ from artel.db.hints import SessionHasEvents, TurnParked, WorkWaiting
 from artel.db.tx import Tx
 from artel.errors import ApprovalDecided
 from artel.events.session_log import SessionLog
-from artel.plans.repository import WorkflowRepository
 from artel.sessions.repository import SessionRepository
 from artel.turns.repository import TurnRepository
 from artel.turns.transactions import TurnOver, add_turn
@@ -199,33 +195,6 @@ def decisions(connection: Connection, principal: Principal, turn_id: str) -> Seq
     every = ApprovalRepository(connection, principal).of_turn(turn_id, *ApprovalStatus)
     decided = ApprovalStatus.APPROVED, ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED
     return [approval for approval in every[-1:] if approval.status in decided]
-
-
-def delete_session(tx: Tx, session_id: str) -> None:
-    """Delete a session and everything in it.
-
-    What its calls have spent of the project's month stays spent; the budgets of its plans are deleted with them.
-    """
-    log = SessionLog(tx, session_id)
-    project_id = log.project_id
-    log.note_state()
-    turns = TurnRepository(tx)
-    running = turns.next(session_id)
-    if running is not None:
-        turns.lock(running.id)  # so that its calls reserve nothing any more
-        settle_turn(tx, running.id)
-    plans = WorkflowRepository(tx).of_session(session_id)
-    BudgetRepository(tx).remove_of_plans(project_id, plans)
-    stop_asking(tx, ApprovalRepository(tx).of_session(session_id))
-    contents = set(AttachmentRepository(tx).content_ids(session_id).values())
-    SessionRepository(tx).remove(session_id)
-    AttachmentContentRepository(tx).remove_unused(contents)  # a fork may have the same files
-
-
-def delete_project(tx: Tx, project_id: int) -> list[int]:
-    """Delete a project and everything in it; return its agents. What its calls may cost counts as spent."""
-    settle_project(tx, project_id)
-    return changes.delete_project(tx, project_id)
 
 
 def pending_of(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> tuple[Turn, str | None]:

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 from artel.attachments import transactions
+from artel.attachments.cleanup import MAX_DELETED, delete_old_unsent
 from artel.attachments.file_types import file_type
 from artel.attachments.repository import StoredAttachment
-from artel.attachments.unsent import MAX_DELETED, delete_old_unsent
 from artel.auth.principal import Principal
 from artel.db.engine import Database
 from artel.errors import TooManyUploads

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pydantic import SecretStr
 from sqlalchemy import Connection
 
-from artel.agent_memory.changes import DeletedAccount, delete_account
 from artel.auth import accounts, audit_log
 from artel.auth.accounts import AccountRow
+from artel.auth.deletion import DeletedAccount, delete_account
 from artel.auth.logins import INVITATION_LIFETIME, PASSWORD, change_password, make_code
 from artel.auth.passwords import Passwords
 from artel.auth.principal import Principal

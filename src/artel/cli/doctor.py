@@ -122,7 +122,7 @@ async def _stored_providers(settings: "Settings") -> list[str]:
 
     from artel.db import schema
     from artel.db.engine import open_database
-    from artel.model_providers.rows import read_stored
+    from artel.model_providers.repository import read_stored
 
     if settings.sqlite_file is not None and not settings.sqlite_file.exists():
         return []

@@ -122,7 +122,7 @@ def delete_user(account: AccountName, yes: Yes = False, as_json: AsJson = False)
 
     Its tokens stop working at once.
     """
-    from artel.agent_memory.changes import delete_account
+    from artel.auth.deletion import delete_account
     from artel.container import task_workspaces
     from artel.settings import load_settings
 
@@ -145,7 +145,7 @@ def _told_to_nodes(settings: "Settings", user_id: int, project_ids: list[int]) -
     import asyncio
 
     from artel.errors import ArtelError
-    from artel.projects.deleted_tenants import TELL_SECONDS, tell_nodes
+    from artel.projects.node_notifications import TELL_SECONDS, tell_nodes
 
     if not project_ids:
         return True

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError
 
 from artel.auth.principal import Principal
-from artel.db.attempts import run
 from artel.db.lease import LeaseRepository
+from artel.db.retries import run
 from artel.db.sqlite_writer import SqliteWriter
 from artel.db.tx import Lease, Tx
 from artel.errors import DatabaseUnavailable

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
 from artel.db import attachment_tables, node_tables, server_tables  # noqa: F401 - add their tables to the metadata
-from artel.db.attempts import unavailable
+from artel.db.retries import unavailable
 from artel.db.tables import installation, metadata
 from artel.errors import SchemaOutdated
 from artel.ids import uuid7

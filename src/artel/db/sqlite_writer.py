@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from artel.db.attempts import run
+from artel.db.retries import run
 from artel.errors import DatabaseUnavailable
 
 MAX_GROUP = 16

@@ -11,7 +11,7 @@ from artel.brain.router import BrainRouter, public_url
 from artel.contract.models import Kind, Models, ModelShown, Provider
 from artel.model_providers.kinds import COMPATIBLE, KIND_OF_PREFIX, KINDS
 from artel.model_providers.model_list import ModelList
-from artel.model_providers.rows import ProviderRow
+from artel.model_providers.repository import ProviderRow
 
 MILLION = 1_000_000
 LIST_SECONDS = 3.0

@@ -26,12 +26,12 @@ from artel.contract.models import (
 from artel.db.engine import Database
 from artel.errors import ProviderExists, ProviderInvalid, SettingFixed
 from artel.logs import get_logger
-from artel.model_providers import rows
+from artel.model_providers import repository
 from artel.model_providers.catalogue import environment_provider, shown_provider
 from artel.model_providers.key_cipher import KeyCipher, KeyUnreadable
 from artel.model_providers.kinds import COMPATIBLE, KIND_OF_PREFIX, KINDS, addresses_to_try
 from artel.model_providers.model_list import ModelList, fetch_models
-from artel.model_providers.rows import ProviderRow, StoredSettings
+from artel.model_providers.repository import ProviderRow, StoredSettings
 from artel.settings import PREFIX, Settings
 
 TEST_SECONDS = 10.0
@@ -76,7 +76,7 @@ class ModelProviders:
     async def load(self) -> None:
         """Read what is stored and use it from now on."""
         async with self._loading:
-            stored = await self._database.read(rows.read_stored)
+            stored = await self._database.read(repository.read_stored)
             effective = self._effective_of(stored)
             providers = [self._usable(row) for row in stored.providers]
             choice = ModelChoice(effective.default_model, effective.planner_model)
@@ -86,7 +86,7 @@ class ModelProviders:
 
     async def refresh(self) -> None:
         """Read again what is stored if it has changed, perhaps by another process."""
-        if await self._database.read(rows.settings_version) != self._effective.stored.version:
+        if await self._database.read(repository.settings_version) != self._effective.stored.version:
             await self.load()
 
     # Providers
@@ -111,13 +111,15 @@ class ModelProviders:
             names = " or ".join((*provider.keys[:1], *provider.addresses[:1]))
             raise ProviderExists(f"{names} in the server's environment configures {name}, and wins. Change it there.")
         values = {"kind": new.kind, "name": name, "prefix": prefix, "base_url": base_url}
-        row = await self._change(administrator, rows.add_provider, values | self._key_values(prefix, base_url, key))
+        row = await self._change(
+            administrator, repository.add_provider, values | self._key_values(prefix, base_url, key)
+        )
         log.info("model_provider_added", provider=prefix, kind=new.kind, by_user_id=administrator.user_id)
         return self._shown(row)
 
     async def change(self, administrator: Principal, provider_id: int, changes: ProviderChanges) -> Provider:
         """Change a provider. The stored key is never sent to a new address."""
-        before = await self._database.read(rows.get_provider, provider_id)
+        before = await self._database.read(repository.get_provider, provider_id)
         changed = changes.model_fields_set
         base_url = changes.base_url if "base_url" in changed else before.base_url
         values: dict[str, Any] = {"name": changes.name} if "name" in changed else {}
@@ -135,7 +137,7 @@ class ModelProviders:
         _require_complete(cast("Kind", before.kind), base_url, has_key or None)
         if values.keys() - {"name"}:
             values |= {"status": "untested", "error": None, "tested_at": None, "latency_ms": None}
-        row = await self._change(administrator, rows.change_provider, provider_id, before, values)
+        row = await self._change(administrator, repository.change_provider, provider_id, before, values)
         log.info(
             "model_provider_changed", provider=row.prefix, fields=sorted(changed), by_user_id=administrator.user_id
         )
@@ -143,16 +145,16 @@ class ModelProviders:
 
     async def remove(self, administrator: Principal, provider_id: int) -> None:
         """Remove a provider with its key. A default model of it is not the default any more."""
-        row = await self._database.read(rows.get_provider, provider_id)
+        row = await self._database.read(repository.get_provider, provider_id)
         await self.refresh()
         chosen = {name: self._effective.stored.settings.get(name) for name in ("default_model", "planner_model")}
         dangling = [name for name, model in chosen.items() if model and self._brain.provider_name(model) == row.prefix]
-        await self._change(administrator, rows.remove_provider, provider_id, dangling)
+        await self._change(administrator, repository.remove_provider, provider_id, dangling)
         log.info("model_provider_removed", provider=row.prefix, by_user_id=administrator.user_id)
 
     async def test_stored(self, administrator: Principal, provider_id: int) -> Provider:
         """Ask a stored provider for its models, and store them or what is wrong."""
-        row = await self._database.read(rows.get_provider, provider_id)
+        row = await self._database.read(repository.get_provider, provider_id)
         try:
             key = self._decrypted(row)
         except KeyUnreadable:
@@ -160,7 +162,7 @@ class ModelProviders:
         tested = await self.fetch(cast("Kind", row.kind), row.base_url, key, row.prefix)
         values: dict[str, Any] = {"status": "failed" if tested.error else "ok", "error": tested.error}
         values |= {"latency_ms": tested.latency_ms} | ({} if tested.error else {"models": list(tested.models)})
-        row = await self._change(administrator, rows.note_test, row, values)
+        row = await self._change(administrator, repository.note_test, row, values)
         log.info("model_provider_tested", provider=row.prefix, status=row.status, by_user_id=administrator.user_id)
         return self._shown(row)
 
@@ -227,7 +229,7 @@ class ModelProviders:
                 if self._brain.configured:
                     rules.require(model)
         if values:
-            await self._change(administrator, rows.set_settings, values)
+            await self._change(administrator, repository.set_settings, values)
             log.info("server_settings_changed", names=sorted(values), by_user_id=administrator.user_id)
         return await self.settings()
 

@@ -19,7 +19,7 @@ from artel.budgets.spending import Spending
 from artel.connector_gateway.repository import find_connector
 from artel.contract import chat
 from artel.contract.http import Agent
-from artel.db.attempts import patiently
+from artel.db.retries import patiently
 from artel.errors import AgentNameTaken, ArtelError, BudgetExceeded, LimitReached
 from artel.ids import uuid7
 from artel.logs import get_logger

@@ -24,7 +24,7 @@ from artel.budgets.spending import Spending
 from artel.contract import chat
 from artel.contract.events import EventData, TaskFailed, TaskStarted
 from artel.contract.http import Agent
-from artel.db.attempts import patiently
+from artel.db.retries import patiently
 from artel.errors import AgentNotFound, AgentQueueFull
 from artel.ids import uuid7
 from artel.logs import get_logger

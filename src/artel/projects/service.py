@@ -4,8 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
-from artel.agent_memory.changes import DeletedAccount
-from artel.approvals.transactions import delete_project
+from artel.auth.deletion import DeletedAccount
 from artel.auth.principal import Principal
 from artel.bus.bus import Bus
 from artel.connector_gateway.connections import ConnectorConnections
@@ -13,7 +12,8 @@ from artel.contract.http import NewProject, ProjectWithAgents
 from artel.contract.spaces import SpaceState
 from artel.errors import ProjectNotFound, SpaceUnavailable
 from artel.logs import get_logger
-from artel.projects.deleted_tenants import tell_nodes
+from artel.projects.deletion import delete_project
+from artel.projects.node_notifications import tell_nodes
 from artel.projects.transactions import ProjectRules, create_project
 from artel.spaces.leases import owner_of_project
 from artel.spaces.operations import Initiator, audited_reset

@@ -16,7 +16,7 @@ from artel.brain.tokens import count_tokens
 from artel.budgets.guard import TurnBudgetGuard
 from artel.contract import chat
 from artel.contract.http import Agent
-from artel.db.attempts import patiently
+from artel.db.retries import patiently
 from artel.errors import AgentNotFound, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.projects.transactions import project_settings

@@ -47,8 +47,8 @@ from artel.contract.node_messages import (
     SpaceTool,
 )
 from artel.contract.parked_run import ParkedNodeRun, ParkedRun
-from artel.db.attempts import patiently
 from artel.db.lease import LeaseLost
+from artel.db.retries import patiently
 from artel.db.tx import Tx
 from artel.errors import AgentFailed, AgentUnavailable, ArtelError, ServerBusy, TaskStopped
 from artel.logs import get_logger

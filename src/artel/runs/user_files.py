@@ -12,7 +12,7 @@ from artel.approvals.transactions import use
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.connector import CALLS, MUTATING_METHODS, Call, CallResult, UserApproval
 from artel.contract.http import Agent
-from artel.db.attempts import patiently
+from artel.db.retries import patiently
 from artel.db.tx import Tx
 from artel.errors import ArtelError
 from artel.ids import uuid7

@@ -1,6 +1,5 @@
 """Search, forks and deletion of sessions, and feedback on their answers."""
 
-from artel.approvals.transactions import delete_session
 from artel.auth.principal import Principal
 from artel.contract.chat import ChatMessage, Found, NewFeedback
 from artel.contract.http import Page, Session
@@ -9,6 +8,7 @@ from artel.errors import SearchTooLong, TooManySearches
 from artel.ids import uuid7
 from artel.per_user_locks import PerUserLock
 from artel.sessions import transactions as sessions
+from artel.sessions.deletion import delete_session
 from artel.spaces.services import SpaceServices
 from artel.turns import fork
 from artel.turns.feedback import rate_answer

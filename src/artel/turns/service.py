@@ -38,8 +38,8 @@ from artel.runs.host import Host
 from artel.spaces.figures import ERROR_SECONDS
 from artel.spaces.services import SpaceServices
 from artel.spaces.spaces import Spaces
-from artel.turns.changes import change_message, continue_answer, list_turns
 from artel.turns.end import cancel_turn
+from artel.turns.sent_messages import change_message, continue_answer, list_turns
 from artel.turns.transactions import NewAttachments, NewTurn, TurnOver, accept_message, was_accepted
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.waiters import Ended, get_turn, message_to_repeat, read_turn

@@ -7,8 +7,8 @@ from qdrant_edge import EdgeShard, UpdateOperation
 from qdrant_edge import Point as EdgePoint
 
 from artel.errors import ArtelError
+from artel.vector_index.collection_scope import EdgeScope, memory_ids
 from artel.vector_index.engine_threads import EngineThreads
-from artel.vector_index.gate import EdgeGate, memory_ids
 from artel.vector_index.search import candidate_count, clamp_top_k
 from artel.vector_index.shard import ShardFolder
 from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryUnavailable, Point, Vector, by_collection
@@ -51,7 +51,7 @@ class EdgeStore:
         await self._writer.run(self._folder.rebuilt)
 
     async def ensure_collection(self, name: str) -> bool:
-        return await self._writer.run(self._ensure, EdgeGate(name, self._dimensions), name)
+        return await self._writer.run(self._ensure, EdgeScope(name, self._dimensions), name)
 
     async def upsert(self, points: Sequence[Point]) -> None:
         """Store points, a few at a time so that other threads can run."""
@@ -66,30 +66,30 @@ class EdgeStore:
         where: Filter = EVERYTHING,
         size: int | None = None,
     ) -> list[Hit]:
-        gate = EdgeGate(collection, self._dimensions)
+        scope = EdgeScope(collection, self._dimensions)
         if clamp_top_k(top_k) == 0:
             return []
         shard = await self._open_shard()
 
         def search() -> list[Hit]:
-            request = gate.searches(text, vector, candidate_count(top_k), where)
+            request = scope.searches(text, vector, candidate_count(top_k), where)
             if request is None:
                 return []
-            documents = shard.count(gate.count()) if size is None else size
-            return gate.best(shard.query_batch(request), text, documents, vector, top_k)
+            documents = shard.count(scope.count()) if size is None else size
+            return scope.best(shard.query_batch(request), text, documents, vector, top_k)
 
         return await self._readers.run(search)
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
-        gate = EdgeGate(collection, self._dimensions)
+        scope = EdgeScope(collection, self._dimensions)
         if deleted := list(ids):
-            await self._writer.run(self._update, gate.delete(deleted), len(deleted))
+            await self._writer.run(self._update, scope.delete(deleted), len(deleted))
 
     async def clear(self, collection: str) -> None:
-        await self._writer.run(self._update, EdgeGate(collection, self._dimensions).clear())
+        await self._writer.run(self._update, EdgeScope(collection, self._dimensions).clear())
 
     async def drop(self, collection: str) -> None:
-        await self._writer.run(self._drop, EdgeGate(collection, self._dimensions), collection)
+        await self._writer.run(self._drop, EdgeScope(collection, self._dimensions), collection)
 
     async def rename(self, old: str, new: str) -> None:
         await self._writer.run(self._rename, old, new)
@@ -98,7 +98,7 @@ class EdgeStore:
         known = self._counts.get(collection)
         if known is not None and known[0] == self._writes:
             return known[1]
-        request = EdgeGate(collection, self._dimensions).count()
+        request = EdgeScope(collection, self._dimensions).count()
         shard, writes = await self._open_shard(), self._writes
         counted = await self._readers.run(shard.count, request)
         if len(self._counts) >= MAX_COUNTS:
@@ -108,7 +108,7 @@ class EdgeStore:
 
     async def collections(self) -> list[str]:
         shard = await self._open_shard()  # no conversation waits for this list: it may take longer than a search
-        markers = await self._readers.run_within(WRITE_DEADLINE_SECONDS, shard.facet, EdgeGate.collections())
+        markers = await self._readers.run_within(WRITE_DEADLINE_SECONDS, shard.facet, EdgeScope.collections())
         return sorted(str(marker.value) for marker in markers.hits if marker.count)  # deleted markers count 0
 
     async def healthy(self) -> bool:
@@ -146,7 +146,7 @@ class EdgeStore:
     def _store(self, points: Sequence[EdgePoint]) -> None:
         for start in range(0, len(points), UPSERT_POINTS):
             some = points[start : start + UPSERT_POINTS]
-            self._update(EdgeGate.upsert(some), len(some))
+            self._update(EdgeScope.upsert(some), len(some))
 
     def _update(self, operation: UpdateOperation, points: int = 1) -> None:
         shard = self._open()
@@ -159,33 +159,33 @@ class EdgeStore:
             shard.flush()
             self._unflushed = 0
 
-    def _ensure(self, gate: EdgeGate, name: str) -> bool:
+    def _ensure(self, scope: EdgeScope, name: str) -> bool:
         if name in self._ensured:
             return False
-        missing = self._open().count(gate.marker_count()) == 0
+        missing = self._open().count(scope.marker_count()) == 0
         if missing:
-            self._store([gate.marker()])
+            self._store([scope.marker()])
         self._ensured.add(name)
         return missing
 
     def _upsert(self, points: dict[str, list[Point]]) -> None:
         pairs = []
         for name, members in points.items():
-            gate = EdgeGate(name, self._dimensions)
-            self._ensure(gate, name)
-            pairs += [(gate, point) for point in members]
+            scope = EdgeScope(name, self._dimensions)
+            self._ensure(scope, name)
+            pairs += [(scope, point) for point in members]
         for start in range(0, len(pairs), UPSERT_POINTS):
-            self._store([gate.point(point) for gate, point in pairs[start : start + UPSERT_POINTS]])
+            self._store([scope.point(point) for scope, point in pairs[start : start + UPSERT_POINTS]])
 
-    def _drop(self, gate: EdgeGate, name: str) -> None:
-        self._update(gate.clear())
-        self._update(gate.unregister())
+    def _drop(self, scope: EdgeScope, name: str) -> None:
+        self._update(scope.clear())
+        self._update(scope.unregister())
         self._ensured.discard(name)
 
     def _rename(self, old: str, new: str) -> None:
         if old == new:
             return
-        source, target = EdgeGate(old, self._dimensions), EdgeGate(new, self._dimensions)
+        source, target = EdgeScope(old, self._dimensions), EdgeScope(new, self._dimensions)
         self._ensure(target, new)
         while records := self._open().scroll(source.page())[0]:
             self._store([target.copy(record, source) for record in records])

@@ -12,7 +12,7 @@ from qdrant_client.http.exceptions import ApiException
 
 from artel.errors import ArtelError, ConfigurationInvalid
 from artel.logs import get_logger
-from artel.vector_index.gate import (
+from artel.vector_index.collection_scope import (
     COLLECTION,
     CREATED_AT,
     DENSE,
@@ -21,7 +21,7 @@ from artel.vector_index.gate import (
     SPARSE,
     SUCCESS,
     TYPE,
-    QdrantGate,
+    QdrantScope,
     memory_ids,
 )
 from artel.vector_index.search import candidate_count, clamp_top_k
@@ -83,15 +83,15 @@ class QdrantStore:
         self.needs_rebuild = False
 
     async def ensure_collection(self, name: str) -> bool:
-        gate = self._gate(name)
+        scope = self._scope(name)
         created = await self._create_physical(name)
         if self._layout == "per_agent" or name in self._names:
             self._names.add(name)
             return created
         physical = self._physical_name(name)
-        markers = await self._call(self._client.retrieve(physical, [gate.marker_id], with_payload=False))
+        markers = await self._call(self._client.retrieve(physical, [scope.marker_id], with_payload=False))
         if not markers:
-            await self._call(self._client.upsert(physical, [gate.marker()], wait=True))
+            await self._call(self._client.upsert(physical, [scope.marker()], wait=True))
         self._names.add(name)
         return not markers
 
@@ -100,7 +100,7 @@ class QdrantStore:
         by_physical: dict[str, list[models.PointStruct]] = {}
         for name, members in by_collection(points).items():
             await self.ensure_collection(name)
-            by_physical.setdefault(self._physical_name(name), []).extend(map(self._gate(name).point, members))
+            by_physical.setdefault(self._physical_name(name), []).extend(map(self._scope(name).point, members))
         for physical, structs in by_physical.items():
             for start in range(0, len(structs), PAGE):
                 some = structs[start : start + PAGE]
@@ -116,26 +116,26 @@ class QdrantStore:
         size: int | None = None,
     ) -> list[Hit]:
         """Search by words, and also by meaning if there is a vector, in one request."""
-        gate = self._gate(collection)
-        requests = gate.searches(text, vector, candidate_count(top_k), where)
+        scope = self._scope(collection)
+        requests = scope.searches(text, vector, candidate_count(top_k), where)
         if clamp_top_k(top_k) == 0 or not requests or not await self._exists(collection):
             return []
         results = await self._call(self._client.query_batch_points(self._physical_name(collection), requests))
         documents = await self.count(collection) if size is None else size
-        return gate.best((result.points for result in results), text, documents, vector, top_k)
+        return scope.best((result.points for result in results), text, documents, vector, top_k)
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
-        gate, deleted = self._gate(collection), list(ids)
+        scope, deleted = self._scope(collection), list(ids)
         if deleted and await self._exists(collection):
-            await self._call(self._client.delete(self._physical_name(collection), gate.some(deleted), wait=True))
+            await self._call(self._client.delete(self._physical_name(collection), scope.some(deleted), wait=True))
 
     async def clear(self, collection: str) -> None:
-        gate = self._gate(collection)
+        scope = self._scope(collection)
         if await self._exists(collection):
-            await self._call(self._client.delete(self._physical_name(collection), gate.all(), wait=True))
+            await self._call(self._client.delete(self._physical_name(collection), scope.all(), wait=True))
 
     async def drop(self, collection: str) -> None:
-        gate, physical = self._gate(collection), self._physical_name(collection)
+        scope, physical = self._scope(collection), self._physical_name(collection)
         if not await self._exists(collection):
             return
         if self._layout == "per_agent":
@@ -143,11 +143,11 @@ class QdrantStore:
             self._physical_names.discard(physical)
         else:
             await self.clear(collection)
-            await self._call(self._client.delete(physical, [gate.marker_id], wait=True))
+            await self._call(self._client.delete(physical, [scope.marker_id], wait=True))
         self._names.discard(collection)
 
     async def rename(self, old: str, new: str) -> None:
-        source, target = self._gate(old), self._gate(new)
+        source, target = self._scope(old), self._scope(new)
         if old == new:
             return
         await self.ensure_collection(new)
@@ -165,10 +165,10 @@ class QdrantStore:
         await self.drop(old)
 
     async def count(self, collection: str) -> int:
-        gate = self._gate(collection)
+        scope = self._scope(collection)
         if not await self._exists(collection):
             return 0
-        result = await self._call(self._client.count(self._physical_name(collection), gate.all(), exact=True))
+        result = await self._call(self._client.count(self._physical_name(collection), scope.all(), exact=True))
         return result.count
 
     async def collections(self) -> list[str]:
@@ -193,8 +193,8 @@ class QdrantStore:
         self._closed = True
         await self._client.close()
 
-    def _gate(self, collection: str) -> QdrantGate:
-        return QdrantGate(collection, self._dimensions)
+    def _scope(self, collection: str) -> QdrantScope:
+        return QdrantScope(collection, self._dimensions)
 
     def _physical_name(self, collection: str) -> str:
         return self._shared if self._layout == "shared" else collection

@@ -13,7 +13,7 @@ import qdrant_edge as edge
 from qdrant_edge import EdgeShard
 
 from artel.logs import get_logger
-from artel.vector_index.gate import COLLECTION, CREATED_AT, DENSE, REGISTERED, SPARSE, SUCCESS, TYPE
+from artel.vector_index.collection_scope import COLLECTION, CREATED_AT, DENSE, REGISTERED, SPARSE, SUCCESS, TYPE
 from artel.vector_index.store import MemoryUnavailable
 
 VERSION = 1

@@ -1,6 +1,6 @@
 """The only module that builds requests to an index that tenants share.
 
-A gate belongs to one collection, and all its requests are filtered by that collection. No other module builds filters
+A scope belongs to one collection, and all its requests are filtered by that collection. No other module builds filters
 or requests; a test checks the syntax trees of the stores. Point ids are derived from the collection too, so that the
 id of another tenant's memory never selects a point of that tenant.
 """
@@ -36,8 +36,8 @@ ID, TYPE, SUCCESS, CREATED_AT = "id", "type", "success", "created_at"
 PAGE = 256
 
 
-class _Gate(ABC):
-    """The common part of both gates; the engines' classes have the same names, except for the range."""
+class _CollectionScope(ABC):
+    """The common part of both scopes; the engines' classes have the same names, except for the range."""
 
     def __init__(self, engine: ModuleType, range_class: str, collection: str, dimensions: int) -> None:
         self._engine: Any = engine
@@ -66,7 +66,7 @@ class _Gate(ABC):
     def _point_id(self, memory_id: str) -> str:
         return _uuid(b"artel.memory", f"{self._collection}/{memory_id}")  # collection names contain no /
 
-    def _scope(self, where: Filter = EVERYTHING, *others: Any) -> Any:
+    def _filter(self, where: Filter = EVERYTHING, *others: Any) -> Any:
         engine = self._engine
         must = [engine.FieldCondition(key=COLLECTION, match=engine.MatchValue(value=self._collection)), *others]
         if where.type is not None:
@@ -94,7 +94,7 @@ class _Gate(ABC):
         }
         return self._make_point(self._point_id(point.id), vectors, payload)
 
-    def copy(self, record: Any, source: "_Gate") -> Any:
+    def copy(self, record: Any, source: "_CollectionScope") -> Any:
         """Return a copy of another collection's point for this one."""
         vectors = dict(record.vector or {})
         if SPARSE in vectors:
@@ -124,7 +124,7 @@ class _Gate(ABC):
         return self._engine.SparseVector(indices=[index for index, _ in pairs], values=[value for _, value in pairs])
 
 
-class EdgeGate(_Gate):
+class EdgeScope(_CollectionScope):
     """Builds the requests to qdrant-edge."""
 
     def __init__(self, collection: str, dimensions: int) -> None:
@@ -132,9 +132,9 @@ class EdgeGate(_Gate):
 
     def searches(self, text: str, vector: Vector | None, limit: int, where: Filter) -> edge.QueryBatchRequest | None:
         """Return the searches for a text and vector; none if there are neither words nor a vector."""
-        scope = self._scope(where)
+        scope = self._filter(where)
         # Compute idf within this collection: other tenants' words must not change the scores.
-        idf_params = edge.SearchParams(idf=edge.IdfParams(corpus=self._scope()))
+        idf_params = edge.SearchParams(idf=edge.IdfParams(corpus=self._filter()))
         queries = [
             edge.QueryRequest(
                 query=edge.Query.Nearest(query, using=using),
@@ -148,7 +148,7 @@ class EdgeGate(_Gate):
         return edge.QueryBatchRequest(queries) if queries else None
 
     def count(self) -> edge.CountRequest:
-        return edge.CountRequest(filter=self._scope(), exact=True)
+        return edge.CountRequest(filter=self._filter(), exact=True)
 
     def marker_count(self) -> edge.CountRequest:
         """Return the request for the number of markers: one or none."""
@@ -157,7 +157,7 @@ class EdgeGate(_Gate):
 
     def page(self) -> edge.ScrollRequest:
         """Return the request for the first points with payload and vectors."""
-        return edge.ScrollRequest(filter=self._scope(), limit=PAGE, with_payload=True, with_vector=True)
+        return edge.ScrollRequest(filter=self._filter(), limit=PAGE, with_payload=True, with_vector=True)
 
     @staticmethod
     def upsert(points: Sequence[edge.Point]) -> edge.UpdateOperation:
@@ -166,10 +166,10 @@ class EdgeGate(_Gate):
 
     def delete(self, ids: Iterable[str]) -> edge.UpdateOperation:
         condition = edge.HasIdCondition({self._point_id(memory_id) for memory_id in ids})
-        return edge.UpdateOperation.delete_points_by_filter(self._scope(EVERYTHING, condition))
+        return edge.UpdateOperation.delete_points_by_filter(self._filter(EVERYTHING, condition))
 
     def clear(self) -> edge.UpdateOperation:
-        return edge.UpdateOperation.delete_points_by_filter(self._scope())
+        return edge.UpdateOperation.delete_points_by_filter(self._filter())
 
     def unregister(self) -> edge.UpdateOperation:
         return edge.UpdateOperation.delete_points([self.marker_id])
@@ -183,7 +183,7 @@ class EdgeGate(_Gate):
         return edge.Point(point_id, vectors, payload)
 
 
-class QdrantGate(_Gate):
+class QdrantScope(_CollectionScope):
     """Builds the requests to a Qdrant server."""
 
     def __init__(self, collection: str, dimensions: int) -> None:
@@ -193,8 +193,8 @@ class QdrantGate(_Gate):
 
     def searches(self, text: str, vector: Vector | None, limit: int, where: Filter) -> "list[models.QueryRequest]":
         """Return the searches for a text and vector; none if there are neither words nor a vector."""
-        models, scope = self._engine, self._scope(where)
-        idf_params = models.SearchParams(idf=models.IdfCorpusParams(corpus=self._scope()))
+        models, scope = self._engine, self._filter(where)
+        idf_params = models.SearchParams(idf=models.IdfCorpusParams(corpus=self._filter()))
         return [
             models.QueryRequest(
                 query=query,
@@ -209,13 +209,13 @@ class QdrantGate(_Gate):
 
     def all(self) -> "models.Filter":
         """Return the filter for all points of the collection."""
-        everything: models.Filter = self._scope()
+        everything: models.Filter = self._filter()
         return everything
 
     def some(self, ids: Iterable[str]) -> "models.Filter":
         """Return the filter for some points of the collection."""
         point_ids = [self._point_id(memory_id) for memory_id in ids]
-        selected: models.Filter = self._scope(EVERYTHING, self._engine.HasIdCondition(has_id=point_ids))
+        selected: models.Filter = self._filter(EVERYTHING, self._engine.HasIdCondition(has_id=point_ids))
         return selected
 
     def _make_point(self, point_id: str, vectors: dict[str, Any], payload: dict[str, Any]) -> Any:

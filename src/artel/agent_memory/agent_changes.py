@@ -1,18 +1,11 @@
-"""Changes of agents, projects and accounts that also change the vector index; each function is one transaction."""
-
-from typing import NamedTuple
-
-from sqlalchemy import Connection
+"""Changes of agents that also change the vector index; each function is one transaction."""
 
 from artel.agent_memory import index_queue
 from artel.agent_memory.repository import ArchiveRepository, MemoryRepository
 from artel.agents import transactions as agents
 from artel.agents.repository import AgentRepository
-from artel.auth import accounts
-from artel.auth.audit_log import OtherActor
-from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges
-from artel.db.hints import AgentsChanged, MemoriesChanged, ProjectDeleted
+from artel.db.hints import AgentsChanged, MemoriesChanged
 from artel.db.tx import Tx
 from artel.projects.repository import ProjectRepository
 from artel.vector_index.store import collection_name
@@ -48,35 +41,3 @@ def delete_agent(tx: Tx, project_id: int, agent_id: int, *, archive: bool = Fals
     tx.after_commit(MemoriesChanged())
     tx.after_commit(AgentsChanged(project_id, tuple(family)))
     return list(family)
-
-
-def delete_project(tx: Tx, project_id: int) -> list[int]:
-    """Delete a project with its agents and their memories; return the deleted agents' ids."""
-    ProjectRepository(tx).lock(project_id)
-    repository = AgentRepository(tx)
-    names = [collection_name(tx.principal.user_id, *agent) for agent in repository.names(project_id)]
-    agent_ids = repository.ids(project_id)
-    ProjectRepository(tx).remove(project_id)
-    index_queue.drop_collections(tx.connection, names)
-    tx.after_commit(MemoriesChanged())
-    tx.after_commit(ProjectDeleted(tx.principal.user_id, project_id))
-    return agent_ids
-
-
-class DeletedAccount(NamedTuple):
-    """The ids of an account that is gone, and of what it had."""
-
-    user_id: int
-    project_ids: list[int]
-    agent_ids: list[int]
-
-
-def delete_account(connection: Connection, email_or_id: str, by: Principal | OtherActor = "operator") -> DeletedAccount:
-    """Delete an account with all its data."""
-    principal = accounts.find_account(connection, email_or_id).principal
-    repository = AgentRepository(connection, principal)
-    names = repository.names()  # each project has `root`
-    deleted = DeletedAccount(principal.user_id, sorted({project_id for project_id, _ in names}), repository.ids())
-    accounts.delete_account(connection, email_or_id, by)
-    index_queue.drop_collections(connection, [collection_name(principal.user_id, *agent) for agent in names])
-    return deleted
