@@ -183,7 +183,7 @@ class Tracer:
     """
 
     def __init__(self) -> None:
-        self._known: dict[CodeType, Function | None] = {}
+        self._by_code: dict[CodeType, Function | None] = {}
         self._active: Counter[str] = Counter()
         self._frames: set[int] = set()
         self._lock = threading.Lock()
@@ -258,7 +258,7 @@ class Tracer:
         return [function for function in map(self._function, codes) if function is not None]
 
     def _function(self, code: CodeType) -> Function | None:
-        return self._known[code] if code in self._known else self._known.setdefault(code, Function.of(code))
+        return self._by_code[code] if code in self._by_code else self._by_code.setdefault(code, Function.of(code))
 
     def _profile(self, frame: FrameType, event: str, _argument: Any) -> None:
         if event not in {"call", "return"}:

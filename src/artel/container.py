@@ -265,7 +265,7 @@ class Container:
         if self.host is not None:
             self.host.stop()
         else:
-            self.turn_waiters.let_go()
+            self.turn_waiters.stop_waiting()
 
     async def stop(self) -> None:
         """Wait for running turns and close the worker spaces."""

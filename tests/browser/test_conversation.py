@@ -241,7 +241,7 @@ def test_messages_sent_while_others_are_on_their_way_arrive_once_and_in_order(
     chat.page.route(f"**/my/chat/sessions/{session}", loading.hold)
     chat.open(f"c/{session}")
     chat.send("While it loads")
-    loading.let_go()
+    loading.release()
     chat.shows("Hello", "You said: Hello", "While it loads", "You said: While it loads")
     idle(chat)
 
@@ -265,7 +265,7 @@ def test_messages_sent_while_others_are_on_their_way_arrive_once_and_in_order(
     with chat.page.expect_request("**/my/chat/sessions"):
         chat.send("First")
     chat.box.fill("Written meanwhile")
-    created.let_go()
+    created.release()
     chat.shows("First", "You said: First")
     expect(chat.box).to_have_value("Written meanwhile")
     for text in ("yes", "yes"):

@@ -235,7 +235,7 @@ def test_project_is_made_once_although_the_server_is_away_or_slow(
     expect(button).to_have_attribute("aria-disabled", "true")
     button.focus()
     page.keyboard.press("Enter")  # a busy button works once
-    held.let_go()
+    held.release()
     expect(project_of(page, "Second")).to_be_visible()
     page.unroute_all()
     assert [item["name"] for item in person.get("/my/projects")["items"]] == [HOSTILE, "Second"]
@@ -262,7 +262,7 @@ def test_late_answer_changes_nothing_and_a_project_is_renamed_and_deleted(
         page.go_back()
     page.go_forward()
     expect(project_of(page, "Second")).to_be_visible()
-    late.let_go()
+    late.release()
     page.evaluate("fetch('/healthz').then((answer) => answer.text())")
     expect(page).to_have_url(re.compile(f"/p/{second}/"))
     expect(project_of(page, "Second")).to_be_visible()

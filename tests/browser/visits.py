@@ -51,7 +51,7 @@ class Held:
         if self._is_open:
             route.continue_()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._is_open = True
         for route in list(self.routes):  # those that arrive meanwhile do not wait
             route.continue_()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from artel.agent_loop.context import Said
+from artel.agent_loop.context import ConversationMessage
 from artel.brain.demo.demo_brain import DemoBrain
 from artel.brain.router import BrainRouter
 from artel.plans.planner import AgentBrief, Planner, PlannerInput, one_task
@@ -145,7 +145,11 @@ async def test_revision_prompt_contains_old_plan_and_feedback(planner: Planner, 
 
 
 async def test_planner_prompt_contains_history_that_fits(planner: Planner, model: ModelServer) -> None:
-    history = [Said("user", "too long", 5_000), Said("user", "My name is Ada.", 5), Said("assistant", "Hello Ada.", 4)]
+    history = [
+        ConversationMessage("user", "too long", 5_000),
+        ConversationMessage("user", "My name is Ada.", 5),
+        ConversationMessage("assistant", "Hello Ada.", 4),
+    ]
     model.script(plan(("a", "")))
 
     await planner.plan(PlannerInput("Do it.", AGENTS, history))
@@ -158,12 +162,15 @@ async def test_planner_prompt_contains_history_that_fits(planner: Planner, model
 
 
 def test_same_request_has_same_cache_key() -> None:
-    before = [Said("user", "Hello", 1)]
+    before = [ConversationMessage("user", "Hello", 1)]
 
     def key(text: str = "Write a long report.", agents: Any = AGENTS, said: Any = ()) -> str:
         return PlannerInput(text, agents, said).key
 
-    once_more = [Said("user", "Write a  long report.", 5), Said("assistant", "There it is.", 5)]
+    once_more = [
+        ConversationMessage("user", "Write a  long report.", 5),
+        ConversationMessage("assistant", "There it is.", 5),
+    ]
     assert key() == key("Write  a long\nreport.", said=once_more)
     assert key(said=before) == key(said=[*before, *once_more])
     assert key() != key(said=before)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from artel.agent_loop.context import Said
+from artel.agent_loop.context import ConversationMessage
 from artel.brain.brain import Message, Request, Schema
 from artel.brain.errors import ModelUnavailable
 from artel.brain.router import BrainRouter
@@ -101,7 +101,7 @@ async def test_an_answer_that_is_mended_fits(brain: BrainRouter, model: ModelSer
 async def test_a_planner_with_a_small_window_plans(brain: BrainRouter, model: ModelServer) -> None:
     agents = [AgentBrief(f"agent_{number}", "developer", "You write code. " * 20) for number in range(30)]
     agents.append(AgentBrief("agent_coder", "developer"))
-    said = [Said("user", "talk " * 400, 400) for _ in range(5)]
+    said = [ConversationMessage("user", "talk " * 400, 400) for _ in range(5)]
 
     plan = await Planner(brain, "gpt-4").plan(PlannerInput("word " * 1_500, agents, said))
 

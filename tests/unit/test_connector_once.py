@@ -17,7 +17,7 @@ from artel.connector.decisions import Decider
 from artel.connector.errors import CallRefused, Deadline
 from artel.connector.file_writer import FileWriter
 from artel.connector.grants import Grants
-from artel.connector.journal import KEPT_SECONDS, MAX_BYTES, Journal
+from artel.connector.journal import KEPT_SECONDS, MAX_BYTES, Journal, fingerprint
 from artel.connector.rules import Rules
 from artel.connector.state_folder import StateFolder
 from artel.connector.undo_store import UndoStore
@@ -296,3 +296,16 @@ def test_journal_raises_if_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.
     with record.open() as again:
         assert not is_known(again, 1)
         assert is_known(again, 2)
+
+
+def test_journal_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    call = WriteCall(call_id="1", user_id=1, timeout_ms=1000, path="a.py", content="x")
+    entry = {"call_id": "1", "what": fingerprint(call), "is_started": True, "result": {"success": True}, "at": 1.0}
+    path = tmp_path / "journal.jsonl"
+    path.write_text(json.dumps(entry) + "\n")
+    with Beneath(tmp_path) as files:
+        journal = Journal(path, files, clock=lambda: 2.0)
+        result = journal.find_result(call)
+        journal.close()
+    assert result is not None
+    assert result.success

@@ -10,8 +10,8 @@ from artel.agent_loop.context import (
     MAX_HISTORY_MESSAGES,
     MAX_HISTORY_TOKENS,
     MAX_MEMORY_TOKENS,
+    ConversationMessage,
     Remembered,
-    Said,
     build_context,
 )
 from artel.brain.tokens import count_tokens
@@ -21,19 +21,21 @@ def count(text: str) -> int:
     return len(text)
 
 
-def said(role: str, content: str) -> Said:
-    return Said(role, content, count(content))  # type: ignore[arg-type]
+def message(role: str, content: str) -> ConversationMessage:
+    return ConversationMessage(role, content, count(content))  # type: ignore[arg-type]
 
 
 TEXTS = st.text(max_size=600)
-HISTORY = st.lists(st.builds(said, st.sampled_from(["user", "assistant"]), TEXTS), max_size=25)
+HISTORY = st.lists(st.builds(message, st.sampled_from(["user", "assistant"]), TEXTS), max_size=25)
 MEMORY = st.lists(st.builds(Remembered, TEXTS, st.text(max_size=20), st.floats(0, 1)), max_size=8)
 
 
 @pytest.mark.req("CHT-07.2")
 @given(history=HISTORY, memory=MEMORY, task=TEXTS)
-def test_what_is_sent_is_the_newest_without_gaps(history: list[Said], memory: list[Remembered], task: str) -> None:
-    context = build_context("You review.", [*history, said("user", task)], memory)
+def test_what_is_sent_is_the_newest_without_gaps(
+    history: list[ConversationMessage], memory: list[Remembered], task: str
+) -> None:
+    context = build_context("You review.", [*history, message("user", task)], memory)
 
     assert (context[0].role, context[0].content) == ("system", "You review.")
     assert (context[-1].role, context[-1].content) == ("user", task)
@@ -49,7 +51,7 @@ def test_what_is_sent_is_the_newest_without_gaps(history: list[Said], memory: li
 def test_history_memory_and_task_reach_the_agent_as_one_context_in_order() -> None:
     context = build_context(
         "You review.",
-        [said("user", "My name is Ada."), said("assistant", "Hello Ada."), said("user", "Who am I?")],
+        [message("user", "My name is Ada."), message("assistant", "Hello Ada."), message("user", "Who am I?")],
         [Remembered("Ada likes tea.", "2026-11-15 session", 0.4), Remembered("Ada writes code.", "memory", 0.9)],
     )
 
@@ -64,7 +66,7 @@ def test_history_memory_and_task_reach_the_agent_as_one_context_in_order() -> No
 
 @given(st.text(max_size=200), st.text(max_size=50))
 def test_no_memory_can_end_its_quotation(text: str, source: str) -> None:
-    context = build_context("p", [said("user", "t")], [Remembered(text, source, 1.0)])
+    context = build_context("p", [message("user", "t")], [Remembered(text, source, 1.0)])
 
     lines = context[1].content.split("\n")
     assert len(lines) == 2
@@ -72,14 +74,14 @@ def test_no_memory_can_end_its_quotation(text: str, source: str) -> None:
 
 
 def test_without_memory_there_is_no_empty_quotation() -> None:
-    assert len(build_context("p", [said("user", "t")], [])) == 2
+    assert len(build_context("p", [message("user", "t")], [])) == 2
 
 
 @pytest.mark.req("AGT-03.2")
 def test_long_memories_are_cut_so_that_they_do_not_drive_out_what_was_said() -> None:
     memory = [Remembered("The name is Ada. " + "word " * 5_000, "note", 0.9), Remembered("She likes tea.", "note", 0.5)]
 
-    quoted = build_context("p", [said("user", "t")], memory)[1]
+    quoted = build_context("p", [message("user", "t")], memory)[1]
 
     assert "The name is Ada." in quoted.content
     assert count_tokens(quoted.content) <= MAX_MEMORY_TOKENS + 60

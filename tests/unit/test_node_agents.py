@@ -127,15 +127,17 @@ def test_capability_is_the_one_that_the_task_names_else_the_first(text: str, cap
 
 
 @pytest.mark.parametrize(
-    ("parked", "is_untold"),
+    ("parked", "is_unprompted"),
     [(ParkedNodeRun(), True), (ParkedNodeRun(state="{}"), False)],
     ids=["waited for budget before the first command", "asked for a tool"],
 )
-def test_node_that_was_not_asked_yet_is_told_memories_and_guidance(parked: ParkedNodeRun, *, is_untold: bool) -> None:
+def test_node_without_a_command_so_far_gets_memories_and_guidance(
+    parked: ParkedNodeRun, *, is_unprompted: bool
+) -> None:
     waiting = Waiting.of(ParkedRun(node=parked), {})
     unused: Any = None
-    assert Task("1", "Write.", unused, unused, waiting=waiting).is_untold is is_untold
-    assert Task("1", "Write.", unused, unused).is_untold
+    assert Task("1", "Write.", unused, unused, waiting=waiting).is_unprompted is is_unprompted
+    assert Task("1", "Write.", unused, unused).is_unprompted
 
 
 def test_several_hosts_need_rabbitmq_for_nodes_of_their_own(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ _MEMORY_HEAD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ConversationMessage:
     """A message of the session, with the token count that was stored with it.
 
     `files` were attached to it; `attached` is what the model is told of their content.
@@ -54,7 +54,9 @@ class Remembered:
     score: float
 
 
-def build_context(system_prompt: str, history: Sequence[Said], remembered: Sequence[Remembered]) -> tuple[Message, ...]:
+def build_context(
+    system_prompt: str, history: Sequence[ConversationMessage], remembered: Sequence[Remembered]
+) -> tuple[Message, ...]:
     """Return the messages; `history` ends with the task. The brain trims them to the context window."""
     memories: list[str] = []  # JSON, against prompt injection; the best ones within MAX_MEMORY_TOKENS
     left = MAX_MEMORY_TOKENS
@@ -84,7 +86,7 @@ def build_context(system_prompt: str, history: Sequence[Said], remembered: Seque
     )
 
 
-def to_continue(history: Sequence[Said]) -> list[Said]:
+def to_continue(history: Sequence[ConversationMessage]) -> list[ConversationMessage]:
     """Return the history for a model that goes on with an answer, which is the last message.
 
     Only the end of a long answer is kept, so that the question still fits.
@@ -95,7 +97,11 @@ def to_continue(history: Sequence[Said]) -> list[Said]:
     if tokens > CONTINUED_TOKENS:
         end = end[-int(len(end) * CONTINUED_TOKENS / tokens * CAUTION) :]
         tokens = count_tokens(end)
-    return [*earlier, Said("assistant", end, tokens), Said("user", _CONTINUE, count_tokens(_CONTINUE))]
+    return [
+        *earlier,
+        ConversationMessage("assistant", end, tokens),
+        ConversationMessage("user", _CONTINUE, count_tokens(_CONTINUE)),
+    ]
 
 
 def _line(source: str, text: str) -> str:

@@ -125,7 +125,7 @@ class ApprovalService:
     async def _store(self, user: Principal, project_id: int, decided: Decided) -> None:
         try:
             await self._database.of(user).run(
-                approvals.decide_asked, project_id, decided.ask_id, decided.decision, decided.feedback
+                approvals.decide_at_connector, project_id, decided.ask_id, decided.decision, decided.feedback
             )
         except ArtelError as failure:  # already decided elsewhere, or no run waits for it
             log.info("decision_not_taken", project_id=project_id, reason=failure.detail)

@@ -79,7 +79,7 @@ def decide(
     return replace(approval, status=status, feedback=feedback, holds=holds, decided_at=now, expires_at=now)
 
 
-def decide_asked(tx: Tx, project_id: int, ask_id: str, decision: str, feedback: str) -> Approval:
+def decide_at_connector(tx: Tx, project_id: int, ask_id: str, decision: str, feedback: str) -> Approval:
     """Store a decision that the user made at the connector, which has its own id of the question."""
     approval = ApprovalRepository(tx).asked_as(project_id, ask_id)
     return decide(tx, approval.id, decision, feedback, "once", at_connector=True)

@@ -32,11 +32,11 @@ class JournalEntry:
     """A call that changes something.
 
     `sha256` is the hash of the file after the call, "" if it is deleted, None if the call does not write one file.
-    `what` is the fingerprint that tells apart two calls with the same id.
+    `fingerprint` tells apart two calls with the same id.
     """
 
     call_id: str
-    what: str
+    fingerprint: str
     path: str = ""
     sha256: str | None = None
     temporary: str | None = None
@@ -62,7 +62,7 @@ class Journal:
         with suppress(FileNotFoundError):
             for line in path.read_bytes().split(b"\n"):
                 with suppress(ValueError, TypeError):  # a crash cut the line off: nothing was changed yet in that case
-                    entry = JournalEntry(**json.loads(line))
+                    entry = _parsed(line)
                     self._entries[entry.call_id] = entry
         self._file = -1
         self._size = 0
@@ -90,7 +90,7 @@ class Journal:
         entry = self._entries.get(call.call_id)
         if entry is None or not entry.is_started:
             return None
-        if entry.what != fingerprint(call):
+        if entry.fingerprint != fingerprint(call):
             raise CallRefused("failed", "The id of this call was already used for another call")
         if entry.result is not None:
             return CallResult(**entry.result)
@@ -173,6 +173,13 @@ class Journal:
         if self._file >= 0:
             os.close(self._file)
         self._file, self._size = file, sum(map(len, lines))
+
+
+def _parsed(line: bytes) -> JournalEntry:
+    values = json.loads(line)
+    if "what" in values:  # its name in journals before this version
+        values["fingerprint"] = values.pop("what")
+    return JournalEntry(**values)
 
 
 def _line(entry: JournalEntry) -> bytes:

@@ -294,7 +294,7 @@ class LongTerm(_Section):
 
     @field_validator("provider")
     @classmethod
-    def _known(cls, provider: str) -> str:
+    def _check_provider(cls, provider: str) -> str:
         if provider not in ("qdrant", "chroma"):
             raise ValueError(f"{provider!r} is not a provider of memory: choose qdrant or chroma")
         return provider

@@ -62,7 +62,7 @@ def run(begin: Callable[[], AbstractContextManager[Connection]], transaction: Ca
     raise AssertionError("the last attempt returns or raises")
 
 
-async def patiently(store: Callable[[], Awaitable[T]], what: str) -> T:
+async def with_outage_retry(store: Callable[[], Awaitable[T]], what: str) -> T:
     """Run an idempotent transaction, again for ten seconds while the database is unavailable."""
 
     def note(failure: DatabaseUnavailable) -> None:

@@ -251,7 +251,9 @@ def _pricing(
     statistics = agent_statistics(connection, principal, workflow.project_id, team, is_demo=is_demo)
     conversation = MessageRepository(connection, principal).conversation
     messages = conversation(workflow.session_id, turn_number, MAX_HISTORY_MESSAGES)
-    files = attached_files.files_of([attached_files.said(message) for message in messages], workflow.request)
+    files = attached_files.files_of(
+        [attached_files.conversation_message(message) for message in messages], workflow.request
+    )
     attached = attached_files.estimated_tokens(files, team, max_context_tokens)
     return Pricing(team, statistics, planner_model, is_demo, attached), before(messages, workflow.request)
 

@@ -19,7 +19,7 @@ from artel.budgets.spending import Spending
 from artel.connector_gateway.repository import find_connector
 from artel.contract import chat
 from artel.contract.http import Agent
-from artel.db.retries import patiently
+from artel.db.retries import with_outage_retry
 from artel.errors import AgentNameTaken, ArtelError, BudgetExceeded, LimitReached
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -42,7 +42,7 @@ from artel.plans.proposal import PricedPlan
 from artel.plans.transactions import MonthTooShort, PlanContext
 from artel.registry.node import RegisteredNode
 from artel.runs.approval_factory import required
-from artel.runs.attached_files import estimated_tokens, files_of, said
+from artel.runs.attached_files import conversation_message, estimated_tokens, files_of
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.end import TurnOutcome
 from artel.turns.transactions import TurnOver
@@ -85,7 +85,7 @@ class _OrchestratedTurn:
         self._context = context
         self._workflow = context.workflow
         self._planner_model = planner_model
-        messages = [said(message) for message in context.messages]
+        messages = [conversation_message(message) for message in context.messages]
         self._history = before(messages, context.workflow.request)
         self._files = files_of(messages, context.workflow.request)
         self._spending = Spending.resume(turn, context.workflow, planner_model)
@@ -130,7 +130,7 @@ class _OrchestratedTurn:
                 brain = PaidBrain(brain, guard)
             planner = Planner(brain, self._planner_model, self._services.settings.fallback_model)
             try:
-                plan = await self._while_space_is_there(planner.plan(planner_input))
+                plan = await self._plan_or_requeue(planner.plan(planner_input))
             except BudgetExceeded as exceeded:
                 usage = Usage(self._planner_model, cost_usd=dollars(sum(self._paid)), calls=1)
                 return await self._end_unplanned(exceeded, usage)
@@ -200,13 +200,13 @@ class _OrchestratedTurn:
             return None
         return Plan(graph, "cache", Usage(self._planner_model))
 
-    async def _while_space_is_there(self, plans: Coroutine[Any, Any, Plan]) -> Plan | None:
+    async def _plan_or_requeue(self, plans: Coroutine[Any, Any, Plan]) -> Plan | None:
         """Return the plan; if the space ends before there is one, requeue the turn for the next space."""
 
         async def requeue() -> None:
             spent = self._workflow.spent_micros + sum(self._paid), self._workflow.price_unknown
             step = self._turn, self._workflow, spent
-            await patiently(lambda: self._space.database.run(transactions.requeue, *step), "run")
+            await with_outage_retry(lambda: self._space.database.run(transactions.requeue, *step), "run")
 
         loop = asyncio.get_running_loop()
         planning, left = loop.create_task(plans), loop.create_task(self._space.is_left())

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from artel.agent_loop.context import Said
+from artel.agent_loop.context import ConversationMessage
 from artel.agent_loop.parking import Parked
 from artel.agent_memory.repository import NewMemory
 from artel.approvals.approval import Approval, ApprovalStatus
@@ -24,7 +24,7 @@ from artel.budgets.spending import Spending
 from artel.contract import chat
 from artel.contract.events import EventData, TaskFailed, TaskStarted
 from artel.contract.http import Agent
-from artel.db.retries import patiently
+from artel.db.retries import with_outage_retry
 from artel.errors import AgentNotFound, AgentQueueFull
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -69,7 +69,7 @@ class _Stopped(Exception):
 async def store_end(space: WorkerSpace, turn: Turn, outcome: TurnOutcome) -> Ended | None:
     """End a turn and its workflow; return None if another process ended the turn first."""
     try:
-        return await patiently(lambda: space.database.run(end_turn, turn, outcome), "answer")
+        return await with_outage_retry(lambda: space.database.run(end_turn, turn, outcome), "answer")
     except TurnOver:
         return None
 
@@ -82,7 +82,7 @@ class PlanRun:
         space: WorkerSpace,
         turn: Turn,
         context: PlanContext,
-        history: Sequence[Said],
+        history: Sequence[ConversationMessage],
         planner_model: str,
         files: tuple[AttachedFile, ...] = (),
     ) -> None:
@@ -211,7 +211,7 @@ class PlanRun:
             spent, seconds = self._spending.micros, self._approval_seconds
             budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
         step = self._spending.store_in(self._turn), self._workflow, approval_ids, budget, self._spending.spent
-        if not await patiently(lambda: self._space.database.run(transactions.park_run, *step), "run"):
+        if not await with_outage_retry(lambda: self._space.database.run(transactions.park_run, *step), "run"):
             return False
         if budget is not None:
             self._services.project_events.add(self._space.principal, self._space.project_id, required(budget))
@@ -221,7 +221,7 @@ class PlanRun:
         """Let the next worker space continue the turn."""
         await self._events.written()
         step = self._spending.store_in(self._turn), self._workflow, self._spending.spent
-        await patiently(lambda: self._space.database.run(transactions.requeue, *step), "run")
+        await with_outage_retry(lambda: self._space.database.run(transactions.requeue, *step), "run")
 
     async def _stop(self) -> None:
         """Cancel the tasks that don't run: the user does not want to spend more."""
@@ -317,8 +317,8 @@ class PlanRun:
             events.insert(0, transactions.task_progress(self._workflow.id, task_id, "resumed", elapsed))
         await self._store(transactions.start_task, task, events)
         listener.open()
-        said = Said("user", text, count_tokens(text), self._files)
-        return Start(agent, [*self._history, said], self._budget_guard)
+        message = ConversationMessage("user", text, count_tokens(text), self._files)
+        return Start(agent, [*self._history, message], self._budget_guard)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
         seconds = self._seconds_worked(task_id) if task_id in self._deadlines else None  # None: its agent was deleted
@@ -443,4 +443,4 @@ class PlanRun:
         return self._services.settings.task_timeout_seconds - (self._deadlines[task_id] - time.monotonic())
 
     async def _store(self, step: Callable[..., None], *args: Any) -> None:
-        await patiently(lambda: self._space.database.run(step, self._turn, *args), "task")
+        await with_outage_retry(lambda: self._space.database.run(step, self._turn, *args), "task")

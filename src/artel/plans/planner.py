@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from artel.agent_loop.context import Said
+from artel.agent_loop.context import ConversationMessage
 from artel.brain.brain import Brain, Message, Request, Schema, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelError
 from artel.budgets.spending import plus
@@ -83,7 +83,7 @@ class PlannerInput:
 
     text: str
     agents: Sequence[AgentBrief]
-    history: Sequence[Said] = ()
+    history: Sequence[ConversationMessage] = ()
     old_plan: TaskGraph | None = None
     feedback: str = ""
     has_folder: bool = False

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from artel.agent_loop.context import MAX_HISTORY_TOKENS, Said
+from artel.agent_loop.context import MAX_HISTORY_TOKENS, ConversationMessage
 from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.retries import INPUT_EXTRA, INPUT_MARGIN
@@ -41,7 +41,7 @@ MERGE_PROMPT_TOKENS = 200
 MERGE_TOKENS = 2_000
 DEMO = "demo"  # the built-in brain that replaces every model when none is configured; free
 
-M = TypeVar("M", Said, StoredMessage)
+M = TypeVar("M", ConversationMessage, StoredMessage)
 
 
 def needs_approval(
@@ -251,7 +251,9 @@ class Pricing:
     is_demo: bool = False
     attached_tokens: Mapping[str, int] | None = None  # of the attached files, by model
 
-    def price(self, graph: TaskGraph, history: Sequence[Said] | Sequence[StoredMessage], request: str) -> PlanEstimate:
+    def price(
+        self, graph: TaskGraph, history: Sequence[ConversationMessage] | Sequence[StoredMessage], request: str
+    ) -> PlanEstimate:
         """Return the cost of a plan; every task is sent the history, the request and the attached files.
 
         The request is sent whole only in a plan of one task.

@@ -91,7 +91,7 @@ class AgentRun:
         if bus.status(agent.id) is AgentStatus.ERROR:
             raise in_error(agent.name)
         at_work = AgentAtWork(agent.id, agent.name, bus.status(agent.id, without=1).value, bus.status(agent.id).value)
-        searches = agent.memory and task.is_untold
+        searches = agent.memory and task.is_unprompted
         searching = asyncio.ensure_future(self._recall()) if searches else None
         try:
             start = await task.start(agent, at_work)
@@ -110,7 +110,7 @@ class AgentRun:
             self._context.append(ContextItem(**fields, score=round(score, 4)))
             remembered.append(Remembered(memory.content, source_of(found), score))
         history = start.history
-        if task.is_untold and any(said.files for said in history):
+        if task.is_unprompted and any(message.files for message in history):
             history = await with_attached_files(self, self.agent, history)
         return build_context(self.agent.system_prompt, history, remembered)
 
@@ -132,7 +132,7 @@ class AgentRun:
                 resumed = task.waiting.state if task.waiting else None
                 if resumed is not None:
                     resumed.messages = await with_images(self, resumed.messages)
-                if task.is_untold and _READING & {schema.name for schema in toolbox.schemas}:
+                if task.is_unprompted and _READING & {schema.name for schema in toolbox.schemas}:
                     messages = (*messages[:1], *await self.space.guidance.messages(), *messages[1:])
                 if self._is_on_node:
                     return await NodeRun(self, toolbox, files).answer(messages)

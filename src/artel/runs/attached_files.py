@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from artel.agent_loop.context import MAX_HISTORY_MESSAGES, MAX_HISTORY_TOKENS, Said
+from artel.agent_loop.context import MAX_HISTORY_MESSAGES, MAX_HISTORY_TOKENS, ConversationMessage
 from artel.attachments.repository import StoredAttachment, load_attachments
 from artel.attachments.transactions import read_contents
 from artel.brain.brain import AttachedFile, Message, Part
@@ -57,10 +57,12 @@ def room_for_task(agent: Agent, max_context_tokens: int) -> int:
     return max(comfortable, min(LEAST_ROOM, least))
 
 
-def said(message: StoredMessage) -> Said:
+def conversation_message(message: StoredMessage) -> ConversationMessage:
     """Return a stored message with its files, without their content."""
     files = tuple(map(_file, load_attachments(message.attachments)))
-    return Said("user" if message.role == "user" else "assistant", message.content, message.tokens, files)
+    return ConversationMessage(
+        "user" if message.role == "user" else "assistant", message.content, message.tokens, files
+    )
 
 
 def _file(stored: StoredAttachment) -> AttachedFile:
@@ -68,7 +70,7 @@ def _file(stored: StoredAttachment) -> AttachedFile:
     return AttachedFile(stored.id, stored.name, stored.media_type, *size)
 
 
-def files_of(messages: Sequence[Said], request: str) -> tuple[AttachedFile, ...]:
+def files_of(messages: Sequence[ConversationMessage], request: str) -> tuple[AttachedFile, ...]:
     """Return the files of the last message with this text: that of a workflow that is retried is further back."""
     asked = (each for each in reversed(messages) if each.role == "user" and each.content == request)
     return next((each.files for each in asked), ())
@@ -83,7 +85,9 @@ def estimated_tokens(files: Sequence[AttachedFile], agents: Sequence[Agent], max
     }
 
 
-async def with_attached_files(run: "AgentRun", agent: Agent, history: Sequence[Said]) -> list[Said]:
+async def with_attached_files(
+    run: "AgentRun", agent: Agent, history: Sequence[ConversationMessage]
+) -> list[ConversationMessage]:
     """Return the conversation with what the agent is told of the attached files; the last message is the task."""
     settings, brain = run.space.services.settings, run.space.services.brain
     *earlier, task = history
@@ -151,8 +155,12 @@ class _Files:
 
 
 def _conversation(
-    chosen: _Files, found: dict[str, bytes], earlier: Sequence[Said], task: Said, why: str | None
-) -> list[Said]:
+    chosen: _Files,
+    found: dict[str, bytes],
+    earlier: Sequence[ConversationMessage],
+    task: ConversationMessage,
+    why: str | None,
+) -> list[ConversationMessage]:
     """Return the conversation with the files that were chosen; it counts tokens, so it is called in a thread."""
     history_tokens = min(MAX_HISTORY_TOKENS, sum(message.tokens for message in earlier))
     chosen.left += history_tokens  # the history is dropped before files of the task are cut
@@ -162,7 +170,9 @@ def _conversation(
     return newest_first[::-1]
 
 
-def _with_files(task: Said, chosen: _Files, found: dict[str, bytes], why: str | None) -> Said:
+def _with_files(
+    task: ConversationMessage, chosen: _Files, found: dict[str, bytes], why: str | None
+) -> ConversationMessage:
     """Return the task with its files: long texts share the room and are cut, none is left out."""
     messages = {file.id: _message(file, found, "attachment") for file in task.files}
     texts = [file for file in task.files if not file.is_image]
@@ -178,7 +188,7 @@ def _with_files(task: Said, chosen: _Files, found: dict[str, bytes], why: str | 
     return replace(task, attached=attached if why is None else without_images(attached, why))
 
 
-def _with_earlier_files(earlier: Said, chosen: _Files, found: dict[str, bytes]) -> Said:
+def _with_earlier_files(earlier: ConversationMessage, chosen: _Files, found: dict[str, bytes]) -> ConversationMessage:
     """Return an earlier message with those of its files that still fit, and notes on the others."""
     attached, notes = [], []
     for file in earlier.files:

@@ -8,7 +8,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING
 
-from artel.agent_loop.context import Said
+from artel.agent_loop.context import ConversationMessage
 from artel.agent_loop.parking import Parked
 from artel.agents.repository import AgentRepository
 from artel.brain.tokens import count_tokens
@@ -62,7 +62,9 @@ class AgentFamily:
         async def start(agent: Agent, _at_work: AgentAtWork) -> Start:
             if waited is None:
                 listener.note(TaskStarted(task_id=task_id, agent_id=agent.id))
-            return Start(agent, [Said("user", brief.text, count_tokens(brief.text))], parent.budget_guard)
+            return Start(
+                agent, [ConversationMessage("user", brief.text, count_tokens(brief.text))], parent.budget_guard
+            )
 
         task = Task(
             task_id,

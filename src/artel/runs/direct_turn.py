@@ -16,13 +16,13 @@ from artel.brain.tokens import count_tokens
 from artel.budgets.guard import TurnBudgetGuard
 from artel.contract import chat
 from artel.contract.http import Agent
-from artel.db.retries import patiently
+from artel.db.retries import with_outage_retry
 from artel.errors import AgentNotFound, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.projects.transactions import project_settings
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, due, required, tool_approval, who_asks
-from artel.runs.attached_files import said
+from artel.runs.attached_files import conversation_message
 from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
 from artel.runs.task_events import EventWriter, StreamedTask
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
@@ -99,7 +99,7 @@ class DirectTurn(StreamedTask):
         if started.month is not None:
             database = self._services.database.of(self._space.principal)
             budget_guard = TurnBudgetGuard(database, self._turn, started.month)
-        history = [said(message) for message in started.messages]
+        history = [conversation_message(message) for message in started.messages]
         if self._turn.continues is not None:
             self._written_before = history[-1].content
             history = to_continue(history)
@@ -123,7 +123,7 @@ class DirectTurn(StreamedTask):
             return asked
 
         try:
-            approval = await patiently(store, "run")
+            approval = await with_outage_retry(store, "run")
         except TurnOver:
             self._services.relay.stop_asking(space.principal, approval)
             await self._note_usage()
@@ -166,7 +166,7 @@ class DirectTurn(StreamedTask):
             memories=memories,
         )
         try:
-            return await patiently(lambda: self._space.database.run(end_turn, turn, outcome), "answer")
+            return await with_outage_retry(lambda: self._space.database.run(end_turn, turn, outcome), "answer")
         except TurnOver:
             await self._note_usage()
             return None

@@ -73,7 +73,7 @@ class Host:
         self._host_id = host_id
         self._lanes: dict[str, _Lane] = {}
         self._lease_seconds = services.settings.host_lease_seconds
-        self._pulse = Poller("host", self._look_around, PULSE_SECONDS, "pulse_failed", "pulse_crashed")
+        self._pulse = Poller("host", self._run_periodic_work, PULSE_SECONDS, "pulse_failed", "pulse_crashed")
         self._drafting = Poller("drafts", partial(self._save_drafts, DRAFT_SECONDS), DRAFT_SECONDS, "drafts_not_saved")
         self._renewing = Poller(
             "host-lease", self._renew, min(PULSE_SECONDS, self._lease_seconds / 4), "lease_not_renewed"
@@ -165,7 +165,7 @@ class Host:
         self._cancel_running()
         if tasks:
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
-        self._services.turn_waiters.let_go()
+        self._services.turn_waiters.stop_waiting()
 
     def _cancel_running(self) -> None:
         for lane in self._lanes.values():
@@ -220,7 +220,7 @@ class Host:
         except asyncio.CancelledError:
             await self._was_cancelled(job)
         except Exception as failure:  # noqa: BLE001 - no error may stop the next turn
-            await self._went_wrong(lane, job, failure)
+            await self._handle_failure(lane, job, failure)
         finally:
             lane.running = lane.work = None
 
@@ -264,7 +264,7 @@ class Host:
         if current is not None and current.cancelling():
             raise asyncio.CancelledError
 
-    async def _went_wrong(self, lane: _Lane, job: QueuedTurn, failure: Exception) -> None:
+    async def _handle_failure(self, lane: _Lane, job: QueuedTurn, failure: Exception) -> None:
         match failure:
             case LeaseLost() | SpaceElsewhere():
                 self._spaces.drop(job.turn.project_id)
@@ -298,7 +298,7 @@ class Host:
 
     # The pulse
 
-    async def _look_around(self) -> None:
+    async def _run_periodic_work(self) -> None:
         if self._host_id is not None and self._rpc is not None:
             await self._rpc.answer_others(self._host_id)
         await check_approvals(self._services)

@@ -48,7 +48,7 @@ from artel.contract.node_messages import (
 )
 from artel.contract.parked_run import ParkedNodeRun, ParkedRun
 from artel.db.lease import LeaseLost
-from artel.db.retries import patiently
+from artel.db.retries import with_outage_retry
 from artel.db.tx import Tx
 from artel.errors import AgentFailed, AgentUnavailable, ArtelError, ServerBusy, TaskStopped
 from artel.logs import get_logger
@@ -282,7 +282,7 @@ class NodeRun:
             node_epoch=node.epoch,
             command=command.model_dump(mode="json", exclude_none=True),
         )
-        storing = asyncio.ensure_future(patiently(lambda: self._space.database.run(_add_command, new), "run"))
+        storing = asyncio.ensure_future(with_outage_retry(lambda: self._space.database.run(_add_command, new), "run"))
         try:
             await asyncio.shield(storing)
         except BaseException:
@@ -320,7 +320,7 @@ class NodeRun:
                 await asyncio.shield(asyncio.ensure_future(self._abandon(stored, "cancelled", "cancelled")))
                 raise
             answer = reply.model_dump(mode="json", exclude_none=True)
-            await patiently(lambda: self._space.database.run(_note_answer, stored.id, answer), "run")
+            await with_outage_retry(lambda: self._space.database.run(_note_answer, stored.id, answer), "run")
         data = reply.data
         if not isinstance(data, Result | Error):
             raise AgentFailed(f"The node {stored.node_name} sent something else than an answer.")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from artel.agent_loop.context import Said
+from artel.agent_loop.context import ConversationMessage
 from artel.agent_loop.parking import State, load_state
 from artel.agent_loop.task import Tally
 from artel.brain.brain import ToolCall, Usage
@@ -63,7 +63,7 @@ class Start:
     """What is known once a task has its slot and its row says so."""
 
     agent: Agent  # as configured now
-    history: Sequence[Said]
+    history: Sequence[ConversationMessage]
     budget_guard: TurnBudgetGuard | None = None  # None: the cost is not limited
 
 
@@ -82,7 +82,7 @@ class Task:
     deadline: float = math.inf  # in seconds of `time.monotonic()`, if the caller has less time
 
     @property
-    def is_untold(self) -> bool:
+    def is_unprompted(self) -> bool:
         """Whether its agent was told nothing yet: it is new, or it waited before its node was asked."""
         waiting = self.waiting
         return waiting is None or (waiting.node is not None and not waiting.node.state)

@@ -12,7 +12,7 @@ from artel.approvals.transactions import use
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.connector import CALLS, MUTATING_METHODS, Call, CallResult, UserApproval
 from artel.contract.http import Agent
-from artel.db.retries import patiently
+from artel.db.retries import with_outage_retry
 from artel.db.tx import Tx
 from artel.errors import ArtelError
 from artel.ids import uuid7
@@ -193,7 +193,7 @@ class RunFiles:
         if at_once:
             await self._database.run(write, row)
         else:
-            await patiently(lambda: self._database.run(write, row), "note")
+            await with_outage_retry(lambda: self._database.run(write, row), "note")
 
     async def _note_end(self, row: ToolCallRow, status: str, error: str | None, *, at_once: bool = False) -> None:
         ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])

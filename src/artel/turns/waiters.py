@@ -146,7 +146,7 @@ class TurnWaiters:
                 if waiter.session_id == session_id and not waiter.runs_here:
                     waiter.changed.set()
 
-    def let_go(self) -> None:
+    def stop_waiting(self) -> None:
         """Wake everybody at shutdown: unfinished turns go on after the next start."""
         self.closed = True
         for waiters in self._waiting.values():
