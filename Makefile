@@ -67,13 +67,14 @@ $(CHROMA)/.ready: $(READY) requirements/chroma.txt
 faults: setup ## Kill the server at every named point of a turn and of a plan, 20 times each and database, and while it writes
 	@ARTEL_TEST_DEPTH=deep KILLS_PER_POINT=20 $(BIN)/pytest tests/faults
 
-lint: setup ## Check style, types, import directions, tenant scope, who opens paths, language, links, generated files, the web UI
+lint: setup ## Check style, types, import directions, tenant scope, who opens paths, language, sizes, links, generated files, the web UI
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python scripts/check_tenant_scope.py
 	@$(BIN)/python scripts/check_paths.py
 	@$(BIN)/python scripts/check_language.py
+	@$(BIN)/python scripts/check_sizes.py
 	@$(BIN)/python scripts/check_links.py
 	@$(BIN)/python scripts/generate_docs.py --check
 	@$(BIN)/python scripts/web.py lint

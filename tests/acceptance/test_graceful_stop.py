@@ -40,17 +40,22 @@ def model() -> Iterator[ModelServer]:
         yield model
 
 
-def test_a_server_that_is_stopped_loses_nothing_and_keeps_nobody_waiting(
-    upgraded_database: Callable[[], str], model: ModelServer, tmp_path: Path
-) -> None:
-    env = clean_environment(
-        tmp_path,
-        ARTEL_DATABASE_URL=upgraded_database(),
+def server_environment(folder: Path, database_url: str, model: ModelServer) -> dict[str, str]:
+    """Return the environment of a server that calls the scripted model."""
+    return clean_environment(
+        folder,
+        ARTEL_DATABASE_URL=database_url,
         ARTEL_JWT_SECRET=JWT_SECRET,
         ARTEL_HOST_LEASE_SECONDS="5",  # long enough for a busy machine to renew it
         OPENAI_BASE_URL=model.url,
         OPENAI_API_KEY="none",
     )
+
+
+def test_stopped_server_loses_no_turn_and_answers_waiting_requests(
+    upgraded_database: Callable[[], str], model: ModelServer, tmp_path: Path
+) -> None:
+    env = server_environment(tmp_path, upgraded_database(), model)
     server = Server.start(tmp_path, env)
     person = Person.register(server.url)
     project = person.project()["id"]
@@ -94,13 +99,8 @@ def test_a_server_that_is_stopped_loses_nothing_and_keeps_nobody_waiting(
     server = Server.start(tmp_path, env)
     user = ClusterUser(httpx.Client(base_url=server.url, headers=person.http.headers), project, user.agent_id)
     with user.http:
-        followed = user.follow(long)
-        assert until(lambda: followed.kinds.count("turn_completed") == 3, PATIENCE), followed.kinds
-        assert [kind for kind in followed.kinds if kind.startswith("turn_")] == ["turn_failed", *["turn_completed"] * 3]
-        assert followed.numbers == list(range(1, len(followed.numbers) + 1))
-        assert [user.turn(long, turn)["status"] for turn in queued] == ["completed", "completed"]
-        assert until(lambda: user.turn(slotless, queued_for_a_slot)["status"] == "completed", PATIENCE)
-        assert sorted(asked.text for asked in model.asked) == [
+        assert_turns_are_finished(user, long, queued, slotless, queued_for_a_slot)
+        assert sorted(request.text for request in model.asked) == [
             "For ever",
             "Just a few words",
             "Queued 0",
@@ -109,3 +109,13 @@ def test_a_server_that_is_stopped_loses_nothing_and_keeps_nobody_waiting(
             "Waits for a slot",
         ]
         assert server.stop() == 0
+
+
+def assert_turns_are_finished(user: ClusterUser, long: str, queued: list[str], slotless: str, for_a_slot: str) -> None:
+    """Wait until the next server has finished what was queued, each turn once and without a lost event."""
+    followed = user.follow(long)
+    assert until(lambda: followed.kinds.count("turn_completed") == 3, PATIENCE), followed.kinds
+    assert [kind for kind in followed.kinds if kind.startswith("turn_")] == ["turn_failed", *["turn_completed"] * 3]
+    assert followed.numbers == list(range(1, len(followed.numbers) + 1))
+    assert [user.turn(long, turn)["status"] for turn in queued] == ["completed", "completed"]
+    assert until(lambda: user.turn(slotless, for_a_slot)["status"] == "completed", PATIENCE)

@@ -200,13 +200,8 @@ WHERE call.tool = 'tool_delete_file' AND call.status = 'refused' AND call.sessio
 """
 
 
-@pytest.mark.req("CHT-10.1", "CHT-10.6")
-def test_timeline_lists_actions_and_decisions_in_order(
-    person: Person, other: Person, model: ModelServer, mark: str, tmp_path: Path, write: Write
-) -> None:
-    user = CoderUser(person, person.project()["id"], model, mark)
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "a.txt").write_text("old\n")
+def read_write_delete_undo(user: CoderUser, folder: Path) -> str:
+    """Let the agent read, write a file and ask to delete it; refuse that, undo the turn and return its id."""
     user.script(
         ("tool_read_file", {"path": "a.txt"}),
         ("tool_list_directory", {"path": "."}),
@@ -215,9 +210,9 @@ def test_timeline_lists_actions_and_decisions_in_order(
         ("tool_write_file", {"path": "a.txt", "content": "new\nmore\n"}),
         ("tool_delete_file", {"path": "a.txt"}),
     )
-    with connected_folder(tmp_path, person, user.project, "--ask", "browser"):
+    with connected_folder(folder, user.person, user.project, "--ask", "browser"):
         waiting = user.ask()
-        turn = waiting["turn_id"]
+        turn: str = waiting["turn_id"]
         user.decide(waiting["approval_id"], decision="approve")
         [deletion] = eventually(
             lambda: [approval for approval in user.approvals() if approval["tool"] == "tool_delete_file"], 30
@@ -225,8 +220,19 @@ def test_timeline_lists_actions_and_decisions_in_order(
         assert "is deleted" not in json.dumps(deletion["details"])
         user.decide(deletion["id"], decision="reject", feedback="I need it")
         assert user.ended(turn, 30)["status"] == "completed"
-        undone = person.http.post(f"/my/projects/{user.project}/undo", json={"turn_id": turn})
+        undone = user.person.http.post(f"/my/projects/{user.project}/undo", json={"turn_id": turn})
         assert undone.status_code == 200, undone.text
+    return turn
+
+
+@pytest.mark.req("CHT-10.1", "CHT-10.6")
+def test_timeline_lists_actions_and_decisions_in_order(
+    person: Person, other: Person, model: ModelServer, mark: str, tmp_path: Path, write: Write
+) -> None:
+    user = CoderUser(person, person.project()["id"], model, mark)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("old\n")
+    turn = read_write_delete_undo(user, tmp_path)
 
     whole = person.get(f"/my/chat/{user.session}/timeline")
     items = whole["items"]

@@ -142,6 +142,17 @@ def chat(page: Page, person: Person, models: ModelServer, mark: str) -> CoderCha
     return CoderChat(page, person, models, mark)
 
 
+def put_back_after_comparison(chat: CoderChat) -> None:
+    """Undo a change of a file that the user has changed since: compare both, and put it back anyway."""
+    chat.press("Undo")
+    expect(chat.log).to_contain_text("a.txt was changed since, and stays.")
+    chat.page.get_by_role("button", name="Compare a.txt").click()
+    expect(chat.panel.get_by_role("row")).to_contain_text(["mine", "old"])
+    chat.panel.get_by_role("button", name="Put back anyway").click()
+    expect(chat.panel).to_have_count(0)
+    expect(chat.log.get_by_text("a.txt was put back.")).to_have_count(2)
+
+
 @pytest.mark.req("CHT-10.1", "CHT-10.6", "CLI-01.11", "DEC-02.6")
 @pytest.mark.usefixtures("violations")
 def test_decisions_reads_and_undos_stay_in_the_timeline_with_the_same_words(
@@ -177,13 +188,7 @@ def test_decisions_reads_and_undos_stay_in_the_timeline_with_the_same_words(
         chat.press("Redo")
         expect(log).to_contain_text("a.txt was changed again.")
         (tmp_path / "work" / "a.txt").write_text("mine\n")
-        chat.press("Undo")
-        expect(log).to_contain_text("a.txt was changed since, and stays.")
-        page.get_by_role("button", name="Compare a.txt").click()
-        expect(chat.panel.get_by_role("row")).to_contain_text(["mine", "old"])
-        chat.panel.get_by_role("button", name="Put back anyway").click()
-        expect(chat.panel).to_have_count(0)
-        expect(log.get_by_text("a.txt was put back.")).to_have_count(2)
+        put_back_after_comparison(chat)
         expect(page.get_by_role("button", name="Redo")).to_have_count(1)
         assert folder.files() == {"a.txt": b"old\n"}
 
@@ -205,8 +210,7 @@ def test_decisions_reads_and_undos_stay_in_the_timeline_with_the_same_words(
         page.get_by_role("button", name="Redo a.txt").click()
         expect(page.get_by_text("1 file was changed again.")).to_be_visible()
         assert folder.files() == {"a.txt": b"mine\n"}  # what was there before it was put back
-    said = json.dumps(chat.person.get("/my/approvals?status=rejected")["items"])
-    assert "I need it" in said
+    assert "I need it" in json.dumps(chat.person.get("/my/approvals?status=rejected")["items"])
 
 
 @pytest.mark.req("CHT-10.1", "CHT-03.2")
