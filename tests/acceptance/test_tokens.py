@@ -7,24 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-import jwt
 import pytest
 
 from tests.conftest import JWT_SECRET
 from tests.people import Person, assert_problem, client
 from tests.running import Server, artel
+from tests.tokens import claims_for, signed
 
 pytestmark = pytest.mark.any_database
-
-
-def claims_for(user_id: object, **changes: Any) -> dict[str, Any]:
-    now = int(time.time())
-    claims = {"sub": str(user_id), "iss": "artel", "aud": "artel", "iat": now, "nbf": now, "exp": now + 60}
-    return {name: value for name, value in (claims | changes).items() if value is not None}
-
-
-def signed(claims: dict[str, Any], secret: str = JWT_SECRET, algorithm: str = "HS256") -> str:
-    return jwt.encode(claims, secret, algorithm)
 
 
 def unsigned(claims: dict[str, Any], algorithm: str) -> str:

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from tests.actors.file_server import is_for_approval, serving
 from tests.actors.team import Team
-from tests.browser.test_web_ui import sign_in, violations
+from tests.browser.pages import sign_in
 from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer, with_model
 from tests.connector import connected
@@ -23,8 +23,6 @@ from tests.folders import connected_folder
 from tests.model_server import Behaviour, ByMark, Fail, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
-
-__all__ = ["violations"]
 
 DIFF = "--- a/app.py\n+++ b/app.py\n@@ -1,9 +1,12 @@\n" + "".join(
     [*(f" kept {number}\n" for number in range(6)), *(f"-old {number}\n" for number in range(3))]
