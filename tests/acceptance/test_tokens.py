@@ -22,7 +22,7 @@ def unsigned(claims: dict[str, Any], algorithm: str) -> str:
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 
-def test_token_made_by_these_rules_is_accepted(server: Server, person: Person) -> None:
+def test_token_with_valid_claims_is_accepted(server: Server, person: Person) -> None:
     me = client(server.url, signed(claims_for(person.user_id))).get("/auth/me")
 
     assert me.json()["user_id"] == person.user_id
