@@ -17,3 +17,13 @@ def agent_file(name: str | None = None, **sections: Any) -> AgentFile:
             **sections,
         }
     )
+
+
+def conflict_lines(name: str) -> list[str]:
+    """Return the lines of seed 004, 14.6.3."""
+    return [
+        f"[{name}] SINGLETON CONFLICT: Agent '{name}' already running!",
+        f"[{name}] Another instance holds exclusive queue 'singleton.{name}'",
+        f"[{name}] Action: Stop the existing instance or use a different agent name",
+        f"[{name}] Shutting down to prevent duplicate processing",
+    ]

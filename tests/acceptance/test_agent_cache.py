@@ -202,7 +202,7 @@ def test_agents_are_kept_in_redis_under_the_prefix_of_their_space(
 
 @pytest.mark.req("UWS-04.2")
 @pytest.mark.parametrize("is_ours", [True, False])
-def test_an_agent_that_another_process_has_read_comes_from_redis_but_not_that_of_another_installation(
+def test_agent_cache_is_shared_by_processes_of_one_installation_only(
     redis_server: Server, keys: redis.Redis, model: ModelServer, mark: str, is_ours: bool
 ) -> None:
     subject = Subject(Person.register(redis_server.url), model, mark)

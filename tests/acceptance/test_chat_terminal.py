@@ -230,7 +230,7 @@ def test_agent_gets_refusal_and_reason(
 @pytest.mark.parametrize(
     ("decision", "words"), [("approve", "It was approved elsewhere."), ("reject", "It was refused elsewhere.")]
 )
-def test_question_ends_when_decided_elsewhere(
+def test_question_ends_when_another_client_decides(
     talker: Talker, folder: Folder, script: ByMark, decision: str, words: str
 ) -> None:
     script[talker.mark] = written()

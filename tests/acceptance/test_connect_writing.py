@@ -67,7 +67,7 @@ def test_folders_are_created_with_create_dirs(connection: Connection, connect: C
         assert refused == "That is the folder itself, not a file in it"
 
 
-def test_file_that_changed_meanwhile_is_not_overwritten(connection: Connection, connect: Connecting) -> None:
+def test_file_changed_since_the_read_is_not_overwritten(connection: Connection, connect: Connecting) -> None:
     assert connection.refused("write", "file_changed", path="file.txt", content=NEW, if_match=sha("else"))
     assert connection.refused("write", "file_changed", path="file.txt", content=NEW, if_match="")
     assert connection.refused("write", "file_changed", path="none.txt", content=NEW, if_match=sha(OLD))

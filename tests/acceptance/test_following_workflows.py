@@ -104,7 +104,7 @@ def test_ctrl_c_at_the_question_decides_nothing(console: PlanTerminalUser) -> No
     assert console.workflow(waits["id"])["status"] == "awaiting_approval"
 
 
-def test_decision_elsewhere_is_followed_after_ctrl_d(console: PlanTerminalUser) -> None:
+def test_decision_of_another_client_is_followed_after_ctrl_d(console: PlanTerminalUser) -> None:
     console.ask()
     waits = console.waiting()
     with _follow(console, waits["id"]) as terminal:

@@ -466,7 +466,7 @@ def test_parking_run_waits_for_database(new_cluster: NewCluster, services: Servi
         assert until(lambda: user.turn(session, turn)["status"] == "completed", WAIT_SECONDS)
 
 
-def test_connector_is_told_to_retry_while_database_is_down(new_cluster: NewCluster, services: ServiceRun) -> None:
+def test_connector_gets_a_retry_code_while_database_is_down(new_cluster: NewCluster, services: ServiceRun) -> None:
     cluster = new_cluster(ARTEL_HOST_LEASE_SECONDS="60")
     server = cluster.start()
     user = cluster.at(server)

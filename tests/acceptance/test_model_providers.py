@@ -258,7 +258,7 @@ def test_environment_wins_and_is_shown(start_server: StartServer, model: ModelSe
 
 
 @pytest.mark.req("MOD-01.5", "MOD-01.1")
-def test_agent_without_provider_is_told_the_models_and_new_agents_get_the_default(
+def test_missing_provider_error_lists_models_and_new_agents_use_the_default(
     administrator: Person, models: ModelServer, mark: str
 ) -> None:
     models.models = ["qwen3", "llama3"]

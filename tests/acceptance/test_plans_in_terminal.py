@@ -233,7 +233,7 @@ def test_input_before_the_question_is_discarded(console: PlanTerminalUser) -> No
         assert console.team.called == []
 
 
-def test_decision_elsewhere_ends_the_question(console: PlanTerminalUser) -> None:
+def test_plan_question_ends_when_another_client_decides(console: PlanTerminalUser) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         console.decide(console.waiting()["approval_id"])
@@ -341,7 +341,7 @@ def test_plan_over_its_agreed_cost_asks_with_amounts(console: PlanTerminalUser, 
     assert console.team.called == (["a", "b", "c"] if word == "y" else ["a"])
 
 
-def test_tool_of_a_task_is_decided_elsewhere_while_others_run(console: PlanTerminalUser) -> None:
+def test_tool_call_of_a_task_is_decided_by_another_client_while_others_run(console: PlanTerminalUser) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     console.team.needs, console.team.does = {"a": "", "b": "", "c": "a"}, {"a": delete}
     with console.chat() as terminal:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_tokens import claims_for, signed
 from tests.conftest import StartServer
 from tests.depth import IS_DEEP
 from tests.people import Person
+from tests.tokens import claims_for, signed
 
 PHASES = "examples,coverage,fuzzing,stateful" if IS_DEEP else "coverage"
 CONFIGURATION = """

@@ -15,12 +15,12 @@ from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 from artel.contract.connector import CLOSE_LOGIN_OVER, PROTOCOL
-from tests.acceptance.test_tokens import claims_for, signed
 from tests.conftest import Rows, StartServer
 from tests.connector import connected
 from tests.people import PASSWORD, Person, assert_problem, client
 from tests.running import Server, artel, clean_environment
 from tests.streams import stream
+from tests.tokens import claims_for, signed
 
 pytestmark = pytest.mark.any_database
 

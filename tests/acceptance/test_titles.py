@@ -74,7 +74,7 @@ def test_title_of_the_user_stays_and_a_failure_keeps_the_words(
 
 
 @pytest.mark.req("CHT-12.3")
-def test_title_that_the_user_gives_meanwhile_stays(
+def test_title_given_during_generation_is_not_replaced(
     person: Person, script: ByMark, model: ModelServer, mark: str
 ) -> None:
     script[f"{mark} one"] = [Say("Yes."), hold := Hold("A title")]

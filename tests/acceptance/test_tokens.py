@@ -7,24 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-import jwt
 import pytest
 
 from tests.conftest import JWT_SECRET
 from tests.people import Person, assert_problem, client
 from tests.running import Server, artel
+from tests.tokens import claims_for, signed
 
 pytestmark = pytest.mark.any_database
-
-
-def claims_for(user_id: object, **changes: Any) -> dict[str, Any]:
-    now = int(time.time())
-    claims = {"sub": str(user_id), "iss": "artel", "aud": "artel", "iat": now, "nbf": now, "exp": now + 60}
-    return {name: value for name, value in (claims | changes).items() if value is not None}
-
-
-def signed(claims: dict[str, Any], secret: str = JWT_SECRET, algorithm: str = "HS256") -> str:
-    return jwt.encode(claims, secret, algorithm)
 
 
 def unsigned(claims: dict[str, Any], algorithm: str) -> str:
@@ -32,7 +22,7 @@ def unsigned(claims: dict[str, Any], algorithm: str) -> str:
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 
-def test_token_made_by_these_rules_is_accepted(server: Server, person: Person) -> None:
+def test_token_with_valid_claims_is_accepted(server: Server, person: Person) -> None:
     me = client(server.url, signed(claims_for(person.user_id))).get("/auth/me")
 
     assert me.json()["user_id"] == person.user_id

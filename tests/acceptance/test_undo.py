@@ -215,7 +215,7 @@ def test_an_older_connector_is_never_asked_to_redo(user: CoderUser) -> None:
         ({}, "nothing to undo"),
     ],
 )
-def test_what_the_connector_says_instead_is_told(user: CoderUser, answer: dict[str, Any], words: str) -> None:
+def test_problem_reported_by_the_connector_is_in_the_error(user: CoderUser, answer: dict[str, Any], words: str) -> None:
     with serving(user.person, user.project, lambda *_: answer) as calls:
         problem = assert_problem(undo(user), 409, "undo_refused")
 

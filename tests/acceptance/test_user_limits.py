@@ -119,7 +119,7 @@ def test_a_large_message_before_the_hello_is_cut_off_before_it_is_all_there(limi
 
 
 @pytest.mark.req("SEC-02.3")
-def test_a_large_message_that_nobody_asked_for_is_cut_off(limited: Server) -> None:
+def test_large_unrequested_message_closes_the_connection(limited: Server) -> None:
     person = Person.register(limited.url)
     with connected(person, person.project()["id"]) as connector:
         assert_cut_off(connector)

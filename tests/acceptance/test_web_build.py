@@ -102,7 +102,7 @@ def test_path_prefix_must_be_a_plain_path(prefix: str) -> None:
         Settings(base_path=prefix)
 
 
-def test_missing_build_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_build_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_build(tmp_path) is None
     monkeypatch.setattr(ui, "load_build", lambda: None)
 

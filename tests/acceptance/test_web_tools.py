@@ -126,7 +126,7 @@ def test_a_project_can_switch_the_web_off(user: CoderUser, web: LocalWeb) -> Non
 
 @pytest.mark.any_database
 @pytest.mark.req("AGT-02.1")
-def test_the_demo_brain_uses_the_web_only_when_it_is_told_to(person: Person) -> None:
+def test_demo_brain_uses_the_web_only_on_request(person: Person) -> None:
     project = person.project()["id"]
     session = person.session(project)
 

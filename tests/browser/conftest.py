@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.visits import Complaints
+from tests.model_server import ModelServer
 from tests.running import Server
 
 PATIENCE_MILLISECONDS = 120_000  # the machine may be busy
@@ -51,3 +52,23 @@ def page(browser: Browser, server: Server, complaints: Complaints) -> Iterator[P
     context.close()
     complaints.cut_off = given_up  # not what was on its way when the page was closed
     assert complaints.unexpected() == []
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[ModelServer]:
+    with ModelServer().running_in_thread() as models:
+        yield models
+
+
+@pytest.fixture
+def violations(page: Page, complaints: Complaints) -> Iterator[list[str]]:
+    """What the page did against its content policy; anything fails the test."""
+    found: list[str] = []
+    complaints.expected.append("request given up")  # the web UI aborts the reads of a view that is left
+    page.expose_function("reportViolation", lambda violation: found.append(violation))  # noqa: PLW0108 - Playwright takes no built-in
+    page.add_init_script(
+        """document.addEventListener("securitypolicyviolation",
+          (event) => window.reportViolation(`${event.violatedDirective}: ${event.blockedURI} ${event.sample}`))"""
+    )
+    yield found
+    assert found == []

@@ -8,13 +8,10 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_web_ui import violations
 from tests.conftest import StartServer
 from tests.cut_line import CutLine
 from tests.people import Person
 from tests.running import Server
-
-__all__ = ["violations"]
 
 PREFIX = "/tools/artel"
 

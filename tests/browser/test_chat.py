@@ -2,25 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
-from tests.browser.test_web_ui import sign_in, violations
+from tests.browser.pages import sign_in
 from tests.conftest import StartServer
 from tests.model_server import Dictate, ModelServer
 from tests.people import Person
 from tests.running import Server
-
-__all__ = ["violations"]
-
-
-@pytest.fixture(scope="module")
-def models() -> Iterator[ModelServer]:
-    with ModelServer().running_in_thread() as models:
-        yield models
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conversation import Chat, idle
-from tests.browser.test_web_ui import violations
 from tests.browser.visits import Complaints, Held
 from tests.conftest import StartServer
 from tests.cut_line import CutLine
@@ -17,14 +16,7 @@ from tests.model_server import Cut, Dictate, Fail, ModelServer, Say
 from tests.people import Person
 from tests.running import Server
 
-__all__ = ["violations"]
 HOSTILE = "<img src=x onerror=alert(1)><b>bold</b>"
-
-
-@pytest.fixture(scope="module")
-def models() -> Iterator[ModelServer]:
-    with ModelServer().running_in_thread() as models:
-        yield models
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from tests.actors.file_server import is_for_approval, serving
 from tests.actors.team import Team
-from tests.browser.test_web_ui import sign_in, violations
+from tests.browser.pages import sign_in
 from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer, with_model
 from tests.connector import connected
@@ -23,8 +23,6 @@ from tests.folders import connected_folder
 from tests.model_server import Behaviour, ByMark, Fail, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
-
-__all__ = ["violations"]
 
 DIFF = "--- a/app.py\n+++ b/app.py\n@@ -1,9 +1,12 @@\n" + "".join(
     [*(f" kept {number}\n" for number in range(6)), *(f"-old {number}\n" for number in range(3))]
@@ -305,7 +303,7 @@ def test_everything_that_is_approved_is_shown_with_its_hidden_characters(chat: C
 
 
 @pytest.mark.usefixtures("violations")
-def test_decisions_elsewhere_later_and_of_others_are_seen_at_once(chat: CoderChat, complaints: Complaints) -> None:
+def test_decisions_and_extensions_by_other_clients_appear_at_once(chat: CoderChat, complaints: Complaints) -> None:
     complaints.expected.append("409")
     page, person = chat.page, chat.person
     chat.open()
@@ -531,9 +529,7 @@ def test_inbox_has_what_waits_in_all_projects_and_tells_of_it_once(chat: CoderCh
 
 @pytest.mark.req("CHT-08.1")
 @pytest.mark.usefixtures("violations")
-def test_what_failed_or_expired_meanwhile_is_in_the_inbox_until_it_was_seen(
-    chat: CoderChat, models: ModelServer
-) -> None:
+def test_inbox_lists_failures_and_expired_approvals_until_seen(chat: CoderChat, models: ModelServer) -> None:
     page, person = chat.page, chat.person
     shop, brief = person.project("Shop")["id"], {"settings": {"approval_seconds": 1}}
     assert person.http.patch(f"/my/projects/{chat.project}", json=brief).status_code == 200

@@ -7,7 +7,6 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conversation import Chat, idle
-from tests.browser.test_web_ui import violations
 from tests.browser.visits import Complaints
 from tests.conftest import StartServer, Write
 from tests.cut_line import CutLine
@@ -18,7 +17,6 @@ from tests.people import Person, client
 from tests.running import Server
 from tests.sample_views import PAINTED
 
-__all__ = ["violations"]
 MARKDOWN = """# Heading
 
 | Name | Size |
@@ -54,12 +52,6 @@ SELECT printf('%s-%05d', substr(session_id, 1, 30), i), user_id, project_id, ses
   CASE i % 2 WHEN 0 THEN 'user' ELSE 'assistant' END, printf('Copy %d of a message', i), status, tokens, created_at
 FROM n JOIN messages ON session_id = :session AND role = 'user' AND number = 1
 """
-
-
-@pytest.fixture(scope="module")
-def models() -> Iterator[ModelServer]:
-    with ModelServer().running_in_thread() as models:
-        yield models
 
 
 @pytest.fixture(scope="module")

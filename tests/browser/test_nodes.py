@@ -4,14 +4,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.actors.bus_node import NodesInThread
-from tests.browser.test_web_ui import violations
 from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer
 from tests.people import Person
 from tests.running import Server
 from tests.services import ServiceRun
-
-__all__ = ["violations"]
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 

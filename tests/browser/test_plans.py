@@ -11,15 +11,12 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.actors.plan_user import PlanUser
 from tests.actors.team import CHAIN, DIAMOND, Team
-from tests.browser.test_web_ui import violations
 from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Dictate, Fail, Hold, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
-
-__all__ = ["violations"]
 
 FIVE = {"a": "", "b": "", "c": "a b", "d": "c", "e": "d"}
 HOSTILE = "<img src=x onerror=alert(1)><b>bold</b>"

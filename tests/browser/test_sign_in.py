@@ -7,13 +7,12 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.browser.test_web_ui import sign_in, violations
+from tests.browser.pages import sign_in
 from tests.browser.visits import Complaints, Held, width_of_contents
 from tests.conftest import StartServer
 from tests.people import PASSWORD, Person
 from tests.running import Server
 
-__all__ = ["violations"]
 pytestmark = pytest.mark.usefixtures("violations")
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -1,10 +1,9 @@
 """The UI built from `web/`, in a browser: sign-in, a streamed answer, the layout, and the content policy."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.pages import sign_in
 from tests.browser.visits import Complaints
 from tests.conftest import StartServer
 from tests.model_server import Dictate, ModelServer
@@ -13,36 +12,9 @@ from tests.running import Server
 
 
 @pytest.fixture(scope="module")
-def models() -> Iterator[ModelServer]:
-    with ModelServer().running_in_thread() as models:
-        yield models
-
-
-@pytest.fixture(scope="module")
 def server(start_shared_server: StartServer, models: ModelServer) -> Server:
     """A server with a scripted model."""
     return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
-
-
-@pytest.fixture
-def violations(page: Page, complaints: Complaints) -> Iterator[list[str]]:
-    """What the page did against its content policy; anything fails the test."""
-    found: list[str] = []
-    complaints.expected.append("request given up")  # the web UI aborts the reads of a view that is left
-    page.expose_function("reportViolation", lambda violation: found.append(violation))  # noqa: PLW0108 - Playwright takes no built-in
-    page.add_init_script(
-        """document.addEventListener("securitypolicyviolation",
-          (event) => window.reportViolation(`${event.violatedDirective}: ${event.blockedURI} ${event.sample}`))"""
-    )
-    yield found
-    assert found == []
-
-
-def sign_in(page: Page, person: Person) -> None:
-    """Open the UI with a link as `artel up` prints it."""
-    code = person.http.post("/auth/codes").json()["code"]
-    page.goto(f"/#code={code}")
-    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
 
 
 @pytest.mark.usefixtures("violations")

@@ -5,11 +5,18 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_web_ui import models, server, sign_in, violations
+from tests.browser.pages import sign_in
 from tests.browser.visits import Complaints
+from tests.conftest import StartServer
+from tests.model_server import ModelServer
 from tests.people import Person
+from tests.running import Server
 
-__all__ = ["models", "server", "violations"]
+
+@pytest.fixture(scope="module")
+def server(start_shared_server: StartServer, models: ModelServer) -> Server:
+    """A server with a scripted model."""
+    return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
 
 
 @pytest.mark.usefixtures("violations", "models")

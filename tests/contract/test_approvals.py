@@ -156,7 +156,7 @@ async def test_what_was_decided_is_there_when_the_run_goes_on(chat: ChatUser, de
     assert [event.type for event in await chat.events(approval.session_id)].count("direct_agent_call") == 1
 
 
-async def test_nobody_decides_after_the_time_is_over_even_before_the_clock_has_looked(chat: ChatUser) -> None:
+async def test_expired_approval_can_not_be_decided_before_the_periodic_check(chat: ChatUser) -> None:
     approval = await parked(chat, seconds=-1)
 
     with pytest.raises(ApprovalDecided, match="time to decide is over"):
@@ -203,7 +203,7 @@ async def test_extended_approval_does_not_expire_at_its_old_time(chat: ChatUser)
         await chat.database.of(chat.user).run(approvals.extend, over.id, 600)
 
 
-async def test_only_what_expired_is_asked_for_again_and_once(chat: ChatUser) -> None:
+async def test_only_an_expired_approval_can_be_repeated_and_only_once(chat: ChatUser) -> None:
     approval = await parked(chat)
     with pytest.raises(ApprovalDecided):
         await chat.database.of(chat.user).run(approvals.ask_again, approval.id, uuid7(), uuid7())
@@ -223,7 +223,7 @@ async def test_only_what_expired_is_asked_for_again_and_once(chat: ChatUser) -> 
 
 
 @pytest.mark.req("AGT-02.7")
-async def test_call_of_a_nodes_own_tool_is_not_asked_for_again_without_its_task(chat: ChatUser) -> None:
+async def test_approval_of_a_nodes_own_tool_can_not_be_repeated(chat: ChatUser) -> None:
     approval = await parked(chat, node="agent.scribe.001")
     await chat.database.of(chat.user).run(approvals.expire, approval.id, approval.expires_at)
 
@@ -267,7 +267,7 @@ async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat:
     assert (noted.tool, noted.status, noted.error) == ("tool_delete_file", "failed", result.error)
 
 
-async def test_what_is_asked_for_again_counts_like_a_message(chat: ChatUser) -> None:
+async def test_repeated_approval_counts_as_a_message(chat: ChatUser) -> None:
     approval = await parked(chat)
     await chat.database.of(chat.user).run(approvals.expire, approval.id, approval.expires_at)
     more = [await chat.accept(approval.session_id) for _ in range(MAX_UNFINISHED - 1)]

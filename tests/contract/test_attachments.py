@@ -108,7 +108,7 @@ async def test_fork_and_deletion_at_the_same_time_lose_no_content(chat: ChatUser
 
 
 @pytest.mark.req("CHT-20.6")
-async def test_fork_of_a_session_whose_messages_were_deleted_meanwhile_is_refused(
+async def test_fork_is_refused_if_the_messages_are_deleted_during_it(
     chat: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, fork = await chat.session(), uuid7()

@@ -77,7 +77,7 @@ async def test_name_has_one_holder_and_is_free_again_at_once(world: World, name:
     assert (await first.lock(f"{name}.2")).is_held
 
 
-async def test_refused_bus_can_lock_later_and_disturbs_nobody(world: World, name: str) -> None:
+async def test_bus_that_was_refused_a_lock_leaves_the_holder_alone_and_can_lock_later(world: World, name: str) -> None:
     first, second, states = await world.bus(), await world.bus(), States()
     lock = await first.lock(name, states)
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("AGT-10.1")
-async def test_nodes_are_told_that_a_project_is_deleted(chat: ChatUser) -> None:
+async def test_deletion_of_a_project_is_published_to_nodes(chat: ChatUser) -> None:
     bus, heard = LocalBus(), asyncio.get_running_loop().create_future()
 
     async def note(delivery: Delivery) -> None:

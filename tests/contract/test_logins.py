@@ -91,7 +91,7 @@ async def test_first_password_is_chosen_once(database: Database) -> None:
 
 
 @pytest.mark.req("SEC-04.6")
-async def test_login_fails_if_the_password_changes_meanwhile(database: Database) -> None:
+async def test_login_fails_if_the_password_changes_during_it(database: Database) -> None:
     weak = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(
         OLD
     )  # outdated parameters, so that it is rehashed

@@ -31,7 +31,7 @@ from artel.runs import node_run
 from artel.runs.node_run import NodeRun, commands_of_task
 from artel.tools.consent import NeedsBudget
 from tests.actors.chat_user import ChatUser
-from tests.contract.test_budget_guard import Payer
+from tests.actors.payer import Payer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.any_database, pytest.mark.req("AGT-01.3")]
 

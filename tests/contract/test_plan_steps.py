@@ -105,7 +105,7 @@ async def run(upgraded_database: Callable[[], str]) -> AsyncIterator[Run]:
 
 
 @pytest.mark.req("CHT-03.2")
-async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> None:
+async def test_parked_task_is_stored_and_announced_once(run: Run) -> None:
     call = ToolCall("call_1", "tool_delete_file", '{"path": "x"}')
     state = State(
         (Message("system", "Help."), Message("user", "Do it."), Message("assistant", "", (call,))), calls=(call,)
@@ -190,7 +190,7 @@ async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:
     assert await run.status() is TurnStatus.WAITING
 
 
-async def test_a_turn_that_goes_on_elsewhere_is_left_once(run: Run) -> None:
+async def test_requeueing_a_turn_twice_queues_it_once(run: Run) -> None:
     for _ in range(2):
         await run.step(records.requeue, run.context.workflow, (5, False))
 

@@ -18,20 +18,10 @@ from artel.nodes.singleton import AgentAlreadyRunningError, SingletonLock
 from tests.buses import SOON, LocalWorld, Wire, World, command
 from tests.node_worlds import HeldBrain, NodeBrain, Nodes, node_file, until
 from tests.node_worlds import RabbitWorld as NodesOnRabbit
-from tests.nodes import agent_file
+from tests.nodes import agent_file, conflict_lines
 from tests.services import ServiceRun
 
 pytestmark = pytest.mark.anyio
-
-
-def conflict_lines(name: str) -> list[str]:
-    """Return the lines of seed 004, 14.6.3."""
-    return [
-        f"[{name}] SINGLETON CONFLICT: Agent '{name}' already running!",
-        f"[{name}] Another instance holds exclusive queue 'singleton.{name}'",
-        f"[{name}] Action: Stop the existing instance or use a different agent name",
-        f"[{name}] Shutting down to prevent duplicate processing",
-    ]
 
 
 @pytest.mark.req("AGT-10.5", "AGT-10.6", "AGT-10.8")

@@ -66,7 +66,7 @@ async def test_the_history_has_messages_and_answers_in_order_of_time(chat: ChatU
     assert [message.role for message in history] == ["user", "assistant"] * 2 + ["user"]
 
 
-async def test_an_agent_is_told_the_conversation_in_its_own_order(chat: ChatUser) -> None:
+async def test_prompt_has_the_conversation_in_the_order_of_its_turns(chat: ChatUser) -> None:
     """Messages that wait are not told to an agent before their turn, and answers stand after their questions."""
     session = await chat.session()
     first, second, third = [await chat.accept(session, chat.message(f"question {n}")) for n in range(3)]
@@ -135,7 +135,7 @@ async def test_the_same_key_and_message_is_the_same_turn(chat: ChatUser, many: i
 
 
 @pytest.mark.parametrize("status", [TurnStatus.FAILED, TurnStatus.TIMEOUT, TurnStatus.CANCELLED])
-async def test_a_turn_ends_once_whoever_is_first(chat: ChatUser, status: TurnStatus) -> None:
+async def test_turn_ends_once_when_two_end_it_at_the_same_time(chat: ChatUser, status: TurnStatus) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
     await chat.start(session, turn.id)
@@ -250,7 +250,7 @@ async def test_a_session_without_a_title_is_called_after_its_first_message(
     assert found.title.rstrip("…").strip() == title.rstrip("…").strip()
 
 
-async def test_a_title_that_somebody_gave_stays(chat: ChatUser) -> None:
+async def test_title_given_by_the_user_is_not_replaced(chat: ChatUser) -> None:
     new = NewSession(project_id=chat.project_id, title="Mine")
     session = (await chat.database.of(chat.user).run(create_session, uuid7(), new, RULES)).session_id
     await chat.accept(session, chat.message("Hello"))

@@ -14,7 +14,7 @@ from artel.brain.tokens import count_tokens
 from artel.plans.merge import merged
 from artel.plans.planner import AgentBrief, Planner, PlannerInput
 from tests.model_server import Fail, ModelServer, Say
-from tests.unit.test_task_prompt import task
+from tests.plan_tasks import completed_task
 from tests.windows import Windowed
 
 pytestmark = pytest.mark.anyio
@@ -110,7 +110,7 @@ async def test_a_planner_with_a_small_window_plans(brain: BrainRouter, model: Mo
 
 @pytest.mark.req("AGT-03.2", "UWS-23.2")
 async def test_every_result_is_merged_however_small_the_window(brain: BrainRouter, model: ModelServer) -> None:
-    tasks = [task(f"task{number}", f"Found {number}. {LONG}") for number in range(12)]
+    tasks = [completed_task(f"task{number}", f"Found {number}. {LONG}") for number in range(12)]
 
     text, _ = await merged(brain, "gpt-4o", "gpt-4", "Put it together.", tasks, Pieces())
     await merged(brain, "gpt-4", None, "Put it together.", tasks, Pieces())

@@ -9,8 +9,7 @@ from tests.conftest import JWT_SECRET
 from tests.faults.kill_points import MORTAL, Assassin
 from tests.faults.mortal_server import POINTS
 from tests.faults.plan_users import RETRY_SECONDS, KillingTeams, RetryingClient, User
-from tests.faults.test_killed_plans import AT_THE_MODEL, ENDING, PLANNING, WAITING, WORKING
-from tests.faults.test_killed_turns import TURN_POINTS
+from tests.faults.points import AT_THE_MODEL, ENDING, PLANNING, TURN_POINTS, WAITING, WORKING
 from tests.model_server import ModelServer
 from tests.people import Person
 from tests.running import Server, clean_environment

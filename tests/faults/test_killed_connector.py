@@ -22,7 +22,7 @@ IN_DOUBT = "started"
 
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("method", ["write", "edit"])
-def test_a_write_that_is_killed_and_asked_for_again_happens_once(connect: Connecting, point: str, method: str) -> None:
+def test_write_repeated_after_a_kill_happens_once(connect: Connecting, point: str, method: str) -> None:
     for number in range(KILLS):
         path = connect.work / f"file-{number}.txt"
         path.write_text(OLD)
@@ -61,7 +61,7 @@ def test_a_write_that_is_killed_and_asked_for_again_happens_once(connect: Connec
 
 
 @pytest.mark.parametrize("point", ["before_started", "started", "before_done", "done", "call.answer"])
-def test_a_delete_that_is_killed_and_asked_for_again_happens_once(connect: Connecting, point: str) -> None:
+def test_delete_repeated_after_a_kill_happens_once(connect: Connecting, point: str) -> None:
     path = connect.work / "file.txt"
     path.write_text(OLD)
     call: dict[str, Any] = {"path": "file.txt", "approval": {"id": "a"}, "call_id": uuid.uuid4().hex, "turn_id": "t"}

@@ -18,21 +18,12 @@ from sqlalchemy import Row
 
 from tests.conftest import JWT_SECRET
 from tests.faults.kill_points import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Deadly, Rows, arm, data_of, points_of
+from tests.faults.points import TURN_POINTS
 from tests.model_server import ModelServer
 from tests.people import Person, client
 from tests.running import Server, clean_environment
 from tests.services import until
 
-TURN_POINTS = (
-    "turn.accept:committed",
-    "turn.start:uncommitted",
-    "turn.start:committed",
-    "turn.end:uncommitted",
-    "turn.end:committed",
-    "turn.cancel:uncommitted",
-    "turn.answered",
-    "turn.response",
-)
 POINTS_AT_THE_MODEL = ("model_called", "streaming")
 SESSIONS = 3
 QUEUED = 5

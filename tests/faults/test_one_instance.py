@@ -15,9 +15,8 @@ import pytest
 
 from artel.contract.agent_file import AgentFile
 from tests import running
-from tests.contract.test_singleton import conflict_lines
 from tests.depth import IS_DEEP, by_depth
-from tests.nodes import agent_file
+from tests.nodes import agent_file, conflict_lines
 from tests.nursery import Child
 from tests.services import ServiceRun
 

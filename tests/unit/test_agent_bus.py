@@ -333,7 +333,7 @@ async def test_a_hundred_tasks_may_wait_and_the_next_is_refused(gate: Gate) -> N
 
 
 @pytest.mark.req("UWS-13.1", "UWS-13.2")
-async def test_the_status_follows_the_work_and_is_told(gate: Gate) -> None:
+async def test_agent_status_follows_its_tasks_and_is_announced(gate: Gate) -> None:
     changes: list[tuple[int, str, str]] = []
     bus = AgentBus(lambda agent_id, before, after: changes.append((agent_id, before, after)))
     bus.register(1, 2)

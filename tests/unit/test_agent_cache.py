@@ -36,7 +36,7 @@ async def test_an_agent_is_loaded_again_after_five_minutes_and_not_before() -> N
 
 
 @pytest.mark.req("UWS-10.3")
-async def test_the_agent_that_was_used_longest_ago_makes_room_and_that_is_an_overflow_for_five_minutes() -> None:
+async def test_full_cache_evicts_the_least_recently_used_agent_and_reports_overflow() -> None:
     now, loaded = 1000.0, list[int]()
 
     async def load(agent_id: int) -> Agent:

@@ -170,7 +170,7 @@ async def test_redirects_are_not_followed(tmp_path: Path, server: ApiServer) -> 
 
 
 @pytest.mark.req("AGT-02.1", "AGT-02.8")
-async def test_secret_is_sent_by_name_and_shown_to_nobody(
+async def test_secret_is_sent_by_name_and_never_shown(
     tmp_path: Path, server: ApiServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("API_TOKEN_OF_TEST", SECRET)

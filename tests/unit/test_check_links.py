@@ -82,7 +82,7 @@ def test_sections_keep_their_order(root: Path, check: ModuleType) -> None:
     assert "Words, not Home" in found
 
 
-def test_site_that_loads_from_elsewhere_is_refused(tmp_path: Path, check: ModuleType) -> None:
+def test_site_that_loads_from_another_host_is_refused(tmp_path: Path, check: ModuleType) -> None:
     (tmp_path / "style.css").touch()
     page = tmp_path / "index.html"
     page.write_text(

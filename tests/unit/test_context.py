@@ -32,7 +32,7 @@ MEMORY = st.lists(st.builds(Remembered, TEXTS, st.text(max_size=20), st.floats(0
 
 @pytest.mark.req("CHT-07.2")
 @given(history=HISTORY, memory=MEMORY, task=TEXTS)
-def test_what_is_sent_is_the_newest_without_gaps(
+def test_context_has_the_newest_messages_without_gaps(
     history: list[ConversationMessage], memory: list[Remembered], task: str
 ) -> None:
     context = build_context("You review.", [*history, message("user", task)], memory)

@@ -104,7 +104,7 @@ def test_envelope_is_read_back_as_written(envelope: Envelope) -> None:
 
 @pytest.mark.req("AGT-01.3")
 @pytest.mark.parametrize("cost", [None, 0, 0.25])
-def test_unknown_cost_is_told_from_none(cost: float | None) -> None:
+def test_unknown_cost_differs_from_no_cost(cost: float | None) -> None:
     result = Result(metrics=Metrics(llm_calls=1, cost_usd=cost))
 
     sent = Envelope.of(result, source="tests").to_bytes()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from artel.brain import prices
 from artel.plans.plan import TaskGraph
 from artel.plans.pricing import AgentStatistics, PricedAgent, estimate, statistics_of
-from tests.unit.test_task_graph import DIAMOND, graph, graphs
+from tests.plan_tasks import DIAMOND, graph, graphs
 
 CHEAP, DEAR, FREE, UNKNOWN = "gpt-4o-mini", "gpt-4", "ollama/llama3", "somebody/unknown"
 workers = st.builds(

@@ -79,7 +79,7 @@ async def test_tools_are_not_given_to_a_child_that_is_there_and_that_is_said() -
         {"role": "tester", "task_brief": {"objective": "x"}, "parent_agent_id": 1},
     ],
 )
-async def test_nobody_is_created_by_a_call_that_makes_no_sense_or_names_a_parent(arguments: dict[str, Any]) -> None:
+async def test_spawn_with_invalid_arguments_or_a_parent_creates_no_agent(arguments: dict[str, Any]) -> None:
     children = Children()
 
     result = await call(children, **arguments)
@@ -88,7 +88,7 @@ async def test_nobody_is_created_by_a_call_that_makes_no_sense_or_names_a_parent
     assert children.briefs == []
 
 
-async def test_what_a_child_or_a_limit_says_is_told_to_the_model() -> None:
+async def test_model_gets_the_error_of_a_failed_child_or_a_limit() -> None:
     brief = {"objective": "x"}
 
     assert (await call(Children("No time."), role="a", task_brief=brief)).error == "tester_1 could not do it: No time."

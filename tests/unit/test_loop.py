@@ -61,7 +61,7 @@ def repeat_box(tool: Repeat | None = None) -> Toolbox:
 
 
 @pytest.mark.req("AGT-05.1", "AGT-05.5")
-async def test_by_default_there_is_one_model_call_with_exactly_what_the_agent_is_told() -> None:
+async def test_default_loop_makes_one_model_call_with_the_built_context() -> None:
     brain, heard = ScriptedBrain(reply("Here you are.")), Heard()
 
     result = await run(brain, heard=heard)

@@ -26,14 +26,14 @@ def _tools(folder: Path, toolbox: Toolbox) -> NodeTools:
     return NodeTools(run, toolbox, files)
 
 
-async def test_server_without_a_key_asks_nobody_and_names_the_setting(tmp_path: Path) -> None:
+async def test_server_without_a_key_refuses_approvals_and_names_the_setting(tmp_path: Path) -> None:
     call = NodeToolCall(id="call_1", name="shell", arguments='{"command": "ls"}', kind="approval")
 
     with pytest.raises(AgentFailed, match="ARTEL_NODE_KEY"):
         await _tools(tmp_path, Toolbox()).result_of(call, "agent.coder.001", 0)
 
 
-async def test_nobody_is_asked_about_a_call_under_the_name_of_a_tool_of_the_space(tmp_path: Path) -> None:
+async def test_approval_of_a_call_named_like_a_tool_of_the_space_is_refused(tmp_path: Path) -> None:
     name = "tool_delete_file"
     call = NodeToolCall(id="call_1", name=name, arguments='{"path": "x"}', kind="approval")
     tools = _tools(tmp_path, Toolbox([NodeTool(name, "the space")], {name}))

@@ -22,11 +22,9 @@ from artel.tools.task_files import CODES, task_file_tools
 from artel.tools.tool import MAX_RESULT_CHARACTERS, ToolResult
 from artel.tools.toolbox import Toolbox
 from tests.depth import by_depth
-from tests.unit.test_task_workspace import no_fsync, paths, traversals
+from tests.path_strategies import paths, traversals
 
-pytestmark = pytest.mark.anyio
-
-__all__ = ["no_fsync"]  # a fixture for all tests here
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_fsync")]
 
 NAMES = ["write_file", "read_file", "list_files", "get_workspace_info"]
 _numbers = itertools.count(1)

@@ -1,7 +1,6 @@
 """Graphs of tasks: what makes a good one, and in which order it is done, whatever fails."""
 
 import random
-from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -9,23 +8,11 @@ from hypothesis import strategies as st
 
 from artel.brain.brain import Usage
 from artel.budgets.spending import Spending
-from artel.contract.project_settings import MAX_TASKS
 from artel.plans.plan import MAX_PROBLEMS, PlanInvalid, PlannedTask, TaskGraph, WorkflowTask
 from artel.plans.task_run import TaskBoard
 from artel.runs.task import ExecutionResult
 from tests.depth import by_depth
-
-AGENTS = ("coder", "writer")
-
-
-def task(task_id: str, *depends_on: str, agent: str = "coder", description: str = "Do it.") -> PlannedTask:
-    return PlannedTask(task_id, agent, description, depends_on)
-
-
-def graph(needs: Mapping[str, str]) -> TaskGraph:
-    """Return the graph of lines like {"c": "a b"}."""
-    return TaskGraph.checked([task(name, *after.split()) for name, after in needs.items()], AGENTS)
-
+from tests.plan_tasks import AGENTS, DIAMOND, graph, graphs, task
 
 USAGE = Usage("gpt-4o")
 DONE = ExecutionResult(True, "Done.", (), USAGE, 0.1)
@@ -43,18 +30,6 @@ def board_of(planned: TaskGraph) -> TaskBoard:
 
 def is_over(board: TaskBoard) -> bool:
     return all(task.status.is_terminal for task in board.all)
-
-
-DIAMOND = {"a": "", "b": "a", "c": "a", "d": "b c"}
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> TaskGraph:
-    """Draw a good graph, its tasks told in any order."""
-    count = draw(st.integers(1, MAX_TASKS))
-    needs = [draw(st.sets(st.integers(0, number - 1), max_size=4)) if number else set() for number in range(count)]
-    tasks = [task(f"t{number}", *(f"t{one}" for one in sorted(needed))) for number, needed in enumerate(needs)]
-    return TaskGraph.checked(draw(st.permutations(tasks)), AGENTS)
 
 
 @pytest.mark.req("UWS-23.2", "UWS-23.3", "CHT-03.1")

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from artel.brain.tokens import count_tokens
-from artel.plans.plan import TaskStatus, WorkflowTask
 from artel.plans.task_run import task_text
+from tests.plan_tasks import completed_task
 
 LETTERS = {
     "chinese": [chr(code) for code in range(0x4E00, 0x9000)],
@@ -21,34 +21,14 @@ def written(kind: str, characters: int) -> str:
     return "".join(chosen.choice(LETTERS[kind]) for _ in range(characters))[:characters]
 
 
-def task(name: str, result: str | None = None, description: str = "") -> WorkflowTask:
-    nothing = {"estimate": None, "usage": None, "cost_micros": None, "error_code": None, "error": None, "parked": None}
-    return WorkflowTask(
-        workflow_id="w",
-        id=name,
-        project_id=1,
-        number=0,
-        agent_id=1,
-        agent="agent_coder",
-        description=description or f"Do {name}.",
-        depends_on=[],
-        status=TaskStatus.COMPLETED,
-        attempts=1,
-        result=result,
-        started_at=None,
-        finished_at=None,
-        **nothing,
-    )
-
-
 @pytest.mark.parametrize("kind", LETTERS)
 @pytest.mark.parametrize("many", [1, 3, 19])
 @pytest.mark.parametrize("tokens", [1_500, 5_000])
 def test_task_prompt_stays_within_token_limit(kind: str, many: int, tokens: int) -> None:
     description = "" if kind == "lines" else written(kind, 2_000)
-    needed = [task(str(number), written(kind, 5_000), description) for number in range(many)]
+    needed = [completed_task(str(number), written(kind, 5_000), description) for number in range(many)]
 
-    text = task_text(task("d"), written(kind, 6_000), "Shortly.", needed, tokens)
+    text = task_text(completed_task("d"), written(kind, 6_000), "Shortly.", needed, tokens)
 
     assert count_tokens(text) <= tokens
     assert text.startswith("Do d.")
@@ -59,7 +39,13 @@ def test_task_prompt_stays_within_token_limit(kind: str, many: int, tokens: int)
 def test_task_prompt_uses_available_room_and_keeps_short_results_whole() -> None:
     long, short = written("chinese", 3_000), written("chinese", 300)
 
-    text = task_text(task("d"), "Put it together.", "", [task("a", long), task("b", short), task("c", long)], 4_000)
+    text = task_text(
+        completed_task("d"),
+        "Put it together.",
+        "",
+        [completed_task("a", long), completed_task("b", short), completed_task("c", long)],
+        4_000,
+    )
 
     assert 3_200 < count_tokens(text) <= 4_000
     assert short in text
@@ -69,7 +55,9 @@ def test_task_prompt_uses_available_room_and_keeps_short_results_whole() -> None
 def test_results_that_fit_are_not_shortened() -> None:
     result = written("chinese", 1_000)
 
-    text = task_text(task("d"), "Put it together.", "", [task("a", result), task("b", result)], 6_000)
+    text = task_text(
+        completed_task("d"), "Put it together.", "", [completed_task("a", result), completed_task("b", result)], 6_000
+    )
 
     assert text.count(result) == 2
     assert "left out" not in text

@@ -1,12 +1,10 @@
 """Properties of task workspaces for any path, content and family of agents, without a server."""
 
 import itertools
-import os
-import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -24,31 +22,15 @@ from artel.task_workspaces.errors import ChangedSinceRead, QuotaExceeded, Worksp
 from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.task_workspace import Info, Quota, TaskWorkspace
 from tests.depth import by_depth
+from tests.path_strategies import names, odd_texts, paths, traversals
+
+pytestmark = pytest.mark.usefixtures("no_fsync")
 
 ROOT = 1
 CASES = settings(max_examples=by_depth(60, 1000))
 
 _numbers = itertools.count(10)
-_names = st.text(
-    st.characters(codec="utf-8", exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp"), exclude_characters="/\\:"),
-    min_size=1,
-    max_size=8,
-).filter(lambda name: name not in (".", "..") and not re.fullmatch(r"\.artel-.*\.tmp", name))
-paths = st.lists(_names, min_size=1, max_size=4).map("/".join)
 contents = st.binary(max_size=200) | st.text(st.characters(codec="utf-8"), max_size=50).map(str.encode)
-# Path traversal in many spellings: a component `..`, a leading slash, a drive, backslashes, odd characters.
-_anything = st.text(st.characters(codec="utf-8") | st.sampled_from("/.\\\x00\u202e"), max_size=12)
-traversals = st.one_of(
-    st.tuples(st.lists(_anything, max_size=3), st.lists(_anything, max_size=3)).map(
-        lambda around: "/".join([*around[0], "..", *around[1]])
-    ),
-    _anything.map(lambda rest: f"/{rest}"),
-    paths.map(lambda rest: f"C:\\{rest}"),
-    st.sampled_from(
-        ["..", "../", "a/../../b", "..\\x", "/etc/passwd", "//", "a/..", "./../x", "a/b/../../../c", "/\x00"]
-    ),
-    st.integers(1, 3_000).map(lambda times: "../" * times + "x"),
-)
 
 
 class DataFolder:
@@ -67,14 +49,6 @@ class DataFolder:
 
     def snapshot(self) -> list[str]:
         return sorted(str(path) for path in self.data_dir.rglob("*"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_fsync() -> Iterator[None]:
-    """Disable fsync, which would make thousands of cases slow."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +213,7 @@ def test_path_traversal_is_blocked_and_changes_nothing(tmp_path_factory: pytest.
 
 @pytest.mark.req("TWS-04.2", "TWS-08.1")
 @CASES
-@given(name=_names, below=paths, kind=st.sampled_from(["absolute", "relative", "neighbour", "dangling", "chain"]))
+@given(name=names, below=paths, kind=st.sampled_from(["absolute", "relative", "neighbour", "dangling", "chain"]))
 def test_links_to_the_outside_are_blocked(data_folder: DataFolder, name: str, below: str, kind: str) -> None:
     owner, workspace = data_folder.new()
     neighbour, theirs = data_folder.new()
@@ -270,7 +244,7 @@ def test_links_to_the_outside_are_blocked(data_folder: DataFolder, name: str, be
 
 
 @CASES
-@given(path=st.text(max_size=40) | _anything)
+@given(path=st.text(max_size=40) | odd_texts)
 def test_errors_never_disclose_the_data_folder(data_folder: DataFolder, path: str) -> None:
     owner, workspace = data_folder.new()
 

@@ -14,7 +14,7 @@ from artel.brain.brain import Message, ToolCall, ToolSchema
 Language = Literal["en", "ru", "zh"]
 
 MAX_CHARACTERS = 4_000  # of a message that the rules read
-# What follows the description in the message of a task; plans/task_prompt.py writes it.
+# What follows the description in the message of a task; plans/task_run.py writes it.
 _PART, _WHOLE = "\n\nThe user's request, of which this is a part:\n", "\n\nThe user's request:\n"
 _AROUND = (
     _PART,
