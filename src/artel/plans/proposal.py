@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from artel.approvals.approval import Approval
 from artel.budgets.money import dollars, dollars_or_none
 from artel.budgets.month import Shortage
-from artel.contract.approvals import BudgetDetails, PlanArguments, PlanDetails, PricedDetails
+from artel.contract.approval_details import BudgetDetails, PlanDetails, PricedDetails
+from artel.contract.approvals import PlanArguments
 from artel.contract.events import AgreedTask, PlanRequest, PlanTask, TaskPlanCreated
 from artel.contract.http import NewAgent
 from artel.plans.plan import TaskGraph, Workflow, WorkflowTask
@@ -43,7 +44,7 @@ def plan_request(approval: Approval) -> PlanRequest:
         plan={"tasks": arguments.tasks},
         estimated_cost=details.estimated_cost,
         estimated_duration=details.estimated_duration,
-        details=details.shown(),
+        details=details,
         expires_at=approval.expires_at,
     )
 
