@@ -1,4 +1,4 @@
-"""Stored documents of parked runs and approvals, of this release and the one before."""
+"""Stored documents of parked runs, approvals and estimates, of this release and the one before."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +8,7 @@ import pytest
 from artel.brain.brain import ToolCall
 from artel.contract.approval_details import BudgetDetails, PlanDetails, PricedDetails, ToolDetails, load_details
 from artel.contract.approvals import PlanArguments
+from artel.contract.estimates import StoredEstimate
 from artel.contract.events import EventData, PlanRequest, ToolRequest
 from artel.contract.node_messages import NodeToolCall, NodeToolResult
 from artel.contract.parked_run import VERSION, ParkedNodeRun, ParkedRun
@@ -148,6 +149,16 @@ def test_arguments_of_plan_and_budget_approvals_are_stored_as_before(kind: str) 
 
     assert arguments.dump() == stored
     assert arguments_hash(kind, arguments.dump()) == arguments_hash(kind, stored)  # a decision is bound to it
+
+
+@pytest.mark.parametrize("version", ["unversioned", "version_1"])
+@pytest.mark.parametrize("kind", ["plan", "task"])
+def test_estimates_are_stored_with_a_version(version: str, kind: str) -> None:
+    estimate = StoredEstimate.load(document("estimates", version, kind))
+
+    assert estimate is not None
+    assert estimate.dump() == document("estimates", "version_1", kind)
+    assert (estimate.unknown_models, estimate.model) == ((("gpt-9",), None) if kind == "plan" else ((), "gpt-9"))
 
 
 def test_run_on_a_node_is_resumed_with_the_calls_that_wait() -> None:
