@@ -151,7 +151,8 @@ def events_page() -> str:
 
     parts = [f"# Events\n\n{NOTE}\n{_STREAMS}"]
     for model in sorted(events.EventData.__subclasses__(), key=lambda model: model.type):
-        fields = [f"- `{name}`: {_type(field)}" for name, field in _fields(model.model_json_schema())]
+        schema = model.model_json_schema(mode="serialization")
+        fields = [f"- `{name}`: {_type(field)}" for name, field in _fields(schema)]
         parts.append("\n".join([f"\n## {model.type}\n\n{model.__doc__}\n", *fields]) + "\n")
     return "".join(parts)
 

@@ -1,4 +1,4 @@
-"""Background work that is repeated."""
+"""Background work that is repeated, or makes room for turns."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,6 +6,8 @@ from contextlib import suppress
 
 from artel.errors import ArtelError
 from artel.logs import get_logger
+
+MAX_YIELD_SECONDS = 2.0
 
 log = get_logger(__name__)
 
@@ -53,3 +55,13 @@ class Poller:
                 log.warning(self._failed, reason=failure.detail)
             except Exception:
                 log.exception(self._crashed)
+
+
+async def yield_to_turns(busy: Callable[[], bool], quiet_polls: int, poll_seconds: float) -> None:
+    """Wait until no turn was running at so many polls in a row, for a limited time: some servers are always busy."""
+    quiet = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(MAX_YIELD_SECONDS):
+            # There is no event for the end of the last turn.
+            while (quiet := 0 if busy() else quiet + 1) < quiet_polls:  # noqa: ASYNC110
+                await asyncio.sleep(poll_seconds)

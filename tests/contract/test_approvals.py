@@ -10,7 +10,7 @@ import pytest
 
 from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.contract.approvals import ToolDetails
+from artel.contract.approval_details import ToolDetails
 from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.db.hints import ApprovalRequested, SessionHasEvents, TurnParked, TurnStopped
 from artel.errors import ApprovalDecided, ArtelError, SessionBusy

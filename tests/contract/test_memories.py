@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from artel import poller
 from artel.agent_memory import agent_changes, index_queue, indexer, service
 from artel.agent_memory import repository as memory_repository
 from artel.agent_memory import transactions as memories
@@ -274,7 +275,7 @@ async def test_recovered_index_gets_each_memory_once(world: World, monkeypatch: 
 async def test_background_indexing_yields_to_turns_for_a_limited_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexer, "MAX_YIELD_SECONDS", 0.3)
+    monkeypatch.setattr(poller, "MAX_YIELD_SECONDS", 0.3)
     polls = 0
 
     def busy() -> bool:
@@ -294,7 +295,7 @@ async def test_background_indexing_yields_to_turns_for_a_limited_time(
 
 @pytest.mark.req("UWS-20.1")
 async def test_memories_of_turns_in_a_row_are_indexed_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexer, "MAX_YIELD_SECONDS", 60)
+    monkeypatch.setattr(poller, "MAX_YIELD_SECONDS", 60)
     [first] = await world.remember("the first turn")
     later: list[str] = []
     polls = 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from artel.brain.brain import Usage
+from artel.contract.chat import UsageShown
 from artel.contract.envelope import Command, Envelope, Error, ErrorInfo, Result
 from artel.contract.http import NewProject
 from artel.ids import uuid7
@@ -109,7 +109,7 @@ async def test_plan_goes_on_if_all_its_running_tasks_are_on_nodes(chat: ChatUser
     session = await chat.session()
     turn = await chat.accept(session, replace(chat.message(), target=None))
     context = await chat.database.of(chat.user).run(plans.begin, turn, 10, None)
-    used: dict[str, Any] = {"model": "gpt-4o", "input_tokens": 10, "output_tokens": 5, "cost_usd": 0.1, "calls": 1}
+    used = UsageShown(model="gpt-4o", input_tokens=10, output_tokens=5, cost_usd=0.1, calls=1)
     tasks = [
         WorkflowTask(
             workflow_id=context.workflow.id,
@@ -141,7 +141,4 @@ async def test_plan_goes_on_if_all_its_running_tasks_are_on_nodes(chat: ChatUser
     parked = (await chat.turn(session, turn.id)).parked
     if goes_on:
         assert parked is not None
-        assert (parked.workflow_id, parked.usage and Usage(**parked.usage.model_dump())) == (
-            context.workflow.id,
-            Usage(**used),
-        )
+        assert (parked.workflow_id, parked.usage) == (context.workflow.id, used)

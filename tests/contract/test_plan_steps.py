@@ -16,7 +16,7 @@ from artel.approvals.transactions import tool_request
 from artel.auth.accounts import create_account
 from artel.brain.brain import Message, ToolCall
 from artel.budgets.repository import Budget, BudgetRepository
-from artel.contract.approvals import BudgetDetails
+from artel.contract.approval_details import BudgetDetails
 from artel.contract.http import Agent, NewProject
 from artel.contract.parked_run import ParkedNodeRun, ParkedRun
 from artel.db import schema

@@ -24,8 +24,11 @@ from artel.contract.connector import CLOSE_REFUSED, PROTOCOL, CallResult, Hello,
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
+from artel.db.hints import QuestionOver
+from artel.errors import DatabaseUnavailable
 from artel.ids import uuid7
 from artel.projects.transactions import create_project
+from artel.turns.transactions import TurnOver
 from tests.actors.chat_user import RULES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.any_database]
@@ -174,6 +177,23 @@ async def test_call_through_another_process_carries_its_remaining_time(
 
     assert waited > 0.5
     assert 0 < holder.sent[0]["params"]["timeout_ms"] <= (60 - 0.5) * 1000
+
+
+@pytest.mark.req("DEC-01.1")
+@pytest.mark.parametrize("failure", [TurnOver(), DatabaseUnavailable("down")], ids=["turn over", "database down"])
+async def test_connector_stops_asking_when_the_question_can_not_be_stored(
+    processes: Callable[[], Process], failure: Exception
+) -> None:
+    here = processes()
+    question = QuestionOver(here.user.user_id, here.project_id, "q1")
+    async with here.connected():
+        with pytest.raises(type(failure)), here.relay.asking(here.user, question):
+            raise failure
+
+        await here.until_sent(1)
+    assert (here.sent[0]["method"], here.sent[0]["params"]["ask_id"]) == ("workspace/answered", "q1")
+    assert here.sent[0]["params"]["decision"] == "reject"
+    await here.relay.close()
 
 
 @pytest.mark.req("DEC-02.2")

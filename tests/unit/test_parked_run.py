@@ -1,11 +1,15 @@
-"""Stored documents of parked runs and approvals, of this release and the one before."""
+"""Stored documents of parked runs, approvals and estimates, of this release and the one before."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from artel.brain.brain import ToolCall
-from artel.contract.approvals import BudgetDetails, PlanArguments, PlanDetails, ToolDetails, load_details
+from artel.contract.approval_details import BudgetDetails, PlanDetails, PricedDetails, ToolDetails, load_details
+from artel.contract.approvals import PlanArguments
+from artel.contract.estimates import StoredEstimate
+from artel.contract.events import EventData, PlanRequest, ToolRequest
 from artel.contract.node_messages import NodeToolCall, NodeToolResult
 from artel.contract.parked_run import VERSION, ParkedNodeRun, ParkedRun
 from artel.runs.approval_factory import who_asks
@@ -114,6 +118,29 @@ def test_details_are_shown_as_before_and_stored_with_a_version(version: str, kin
 
 
 @pytest.mark.req("CHT-03.2")
+@pytest.mark.parametrize("kind", ["tool", "plan", "budget"])
+def test_events_of_requests_have_only_the_details_that_were_set(kind: str) -> None:
+    shown = document("approval_details", "unversioned", kind)
+    details = load_details(kind, shown)
+    common = {"approval_id": "a", "expires_at": datetime.now(UTC), "details": details}
+
+    event: EventData
+    if isinstance(details, PricedDetails):
+        plan: dict[str, Any] = {
+            "workflow_id": "w",
+            "plan": {"tasks": []},
+            "estimated_cost": None,
+            "estimated_duration": 1.0,
+        }
+        event = PlanRequest.model_validate(common | plan)
+    else:
+        call = {"task_id": "t", "agent_id": 1, "tool": "tool_delete_file", "arguments": {}, "risk": "high"}
+        event = ToolRequest.model_validate(common | call)
+
+    assert event.model_dump(mode="json")["details"] == shown
+
+
+@pytest.mark.req("CHT-03.2")
 @pytest.mark.parametrize("kind", ["plan", "budget"])
 def test_arguments_of_plan_and_budget_approvals_are_stored_as_before(kind: str) -> None:
     stored = document("plan_arguments", "unversioned", kind)
@@ -122,6 +149,16 @@ def test_arguments_of_plan_and_budget_approvals_are_stored_as_before(kind: str) 
 
     assert arguments.dump() == stored
     assert arguments_hash(kind, arguments.dump()) == arguments_hash(kind, stored)  # a decision is bound to it
+
+
+@pytest.mark.parametrize("version", ["unversioned", "version_1"])
+@pytest.mark.parametrize("kind", ["plan", "task"])
+def test_estimates_are_stored_with_a_version(version: str, kind: str) -> None:
+    estimate = StoredEstimate.load(document("estimates", version, kind))
+
+    assert estimate is not None
+    assert estimate.dump() == document("estimates", "version_1", kind)
+    assert (estimate.unknown_models, estimate.model) == ((("gpt-9",), None) if kind == "plan" else ((), "gpt-9"))
 
 
 def test_run_on_a_node_is_resumed_with_the_calls_that_wait() -> None:

@@ -10,6 +10,7 @@ from artel.agent_memory.repository import UnindexedMemory
 from artel.db.engine import Database
 from artel.errors import ArtelError
 from artel.logs import get_logger
+from artel.poller import yield_to_turns
 from artel.retry import Backoff
 from artel.vector_index.embedder import Embedder
 from artel.vector_index.store import EmbeddingsUnavailable, MemoryStore, MemoryUnavailable, Point, Vector
@@ -18,7 +19,6 @@ BATCH = 64
 EMBEDDED_CHARACTERS = 8_000  # providers refuse longer texts; the rest is still found by words
 POLL_SECONDS = 30.0  # finds work of other processes and missed wake-ups
 BACKOFF = Backoff(0.5, 30.0)  # while the index is down
-MAX_YIELD_SECONDS = 2.0
 BUSY_POLL_SECONDS = 0.02
 QUIET_POLLS = 5  # without a turn, before a few memories are indexed: those of the next turns are embedded with them
 
@@ -91,7 +91,7 @@ class Indexer:
             return await self._finish_pass()
         if busy is not None:
             is_full = len(rows) == self._batch
-            await _yield_to_turns(busy, 1 if is_full else QUIET_POLLS)
+            await yield_to_turns(busy, 1 if is_full else QUIET_POLLS, BUSY_POLL_SECONDS)
             rows = rows if is_full else await self._find()
             if not rows:
                 return True
@@ -185,13 +185,3 @@ class Indexer:
                 raise MemoryUnavailable(self.state.detail or "The memory index can't be used.", retry_after=5)
             self.state.worked()
         return False
-
-
-async def _yield_to_turns(busy: Callable[[], bool], quiet_polls: int) -> None:
-    """Wait until no turn was running at so many polls in a row, for a limited time."""
-    quiet = 0
-    with suppress(TimeoutError):
-        async with asyncio.timeout(MAX_YIELD_SECONDS):
-            # There is no event for the end of the last turn.
-            while (quiet := 0 if busy() else quiet + 1) < quiet_polls:  # noqa: ASYNC110
-                await asyncio.sleep(BUSY_POLL_SECONDS)

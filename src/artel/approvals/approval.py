@@ -5,7 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from artel.contract.approvals import ApprovalDetails, PlanArguments, PlanDetails, ToolDetails
+from artel.contract.approval_details import ApprovalDetails, PlanDetails, ToolDetails
+from artel.contract.approvals import PlanArguments
 
 
 class ApprovalStatus(StrEnum):

@@ -8,7 +8,7 @@ from sqlalchemy import Row, Select, bindparam
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.contract.approvals import load_details
+from artel.contract.approval_details import load_details
 from artel.contract.events import ApprovalRequired
 from artel.db.hints import ApprovalRequested, QuestionOver
 from artel.db.tables import approvals

@@ -228,7 +228,7 @@ def tool_request(approval: Approval, task_id: str) -> ToolRequest:
         tool=approval.tool,
         arguments=approval.arguments,
         risk=approval.risk,
-        details=approval.details.shown(),
+        details=approval.details,
         expires_at=approval.expires_at,
     )
 

@@ -131,13 +131,13 @@ class Relay:
             log.info("answer_not_told", project_id=project_id, reason=repr(failure))
 
     @contextmanager
-    def asking(self, principal: Principal, approval: Approval | None) -> Iterator[None]:
-        """Make the connector stop asking the user if the approval can't be stored."""
+    def asking(self, principal: Principal, question: Approval | QuestionOver | None) -> Iterator[None]:
+        """Make the connector stop asking the user if the question can't be stored."""
         try:
             yield
         except (TurnOver, DatabaseUnavailable):
-            if approval is not None:
-                self.stop_asking(principal, approval)
+            if question is not None:
+                self.stop_asking(principal, question)
             raise
 
     def stop_asking(self, principal: Principal, question: Approval | QuestionOver) -> None:

@@ -6,9 +6,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar, NotRequired
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_serializer
 from typing_extensions import TypedDict
 
+from artel.contract.approval_details import ApprovalDetails, PricedDetails
 from artel.contract.chat import AnswerUsage
 
 
@@ -142,17 +143,27 @@ class TaskPlanCreated(EventData):
     estimated_duration: float
 
 
+class ProposedPlan(TypedDict):
+    """What the user is asked to agree to."""
+
+    tasks: list[AgreedTask]
+
+
 class PlanRequest(EventData):
     """A plan or a higher budget needs the user's approval; the turn waits."""
 
     type = "plan_request"
     approval_id: str
     workflow_id: str
-    plan: dict[str, Any]
+    plan: ProposedPlan
     estimated_cost: float | None
     estimated_duration: float
-    details: dict[str, Any]
+    details: PricedDetails
     expires_at: datetime
+
+    @field_serializer("details")
+    def _shown(self, details: PricedDetails) -> dict[str, Any]:
+        return details.shown()
 
 
 class TaskProgress(EventData):
@@ -199,12 +210,22 @@ class TaskCancelled(EventData):
     task_id: str
 
 
+class TurnUsage(TypedDict, total=False):
+    """Tokens and cost of a turn; empty if no model was called."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    calls: int
+
+
 class TurnCompleted(EventData):
     """A turn was completed."""
 
     type = "turn_completed"
     status: str
-    usage: dict[str, Any]
+    usage: TurnUsage
 
 
 class TurnFailed(EventData):
@@ -253,10 +274,14 @@ class ToolRequest(EventData):
     task_id: str
     agent_id: int
     tool: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any]  # from the model
     risk: str
-    details: dict[str, Any]
+    details: ApprovalDetails
     expires_at: datetime
+
+    @field_serializer("details")
+    def _shown(self, details: ApprovalDetails) -> dict[str, Any]:
+        return details.shown()
 
 
 class ApprovalResolved(EventData):

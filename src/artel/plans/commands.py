@@ -1,7 +1,7 @@
 """Transactions for what users do with workflows: list them, decide about plans, ask again, retry."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -227,9 +227,9 @@ def ask_plan_again(
     seconds = settings.policy.approval_seconds
     approval = plan_approval(turn, workflow, graph, estimate, short, expired.plan_details.changed, seconds)
     _reopen(tx, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
-    _update(tx, workflow.id, estimate=estimate.to_json())
+    _update(tx, workflow.id, estimate=estimate.stored)
     for task_id, task_estimate in estimate.tasks.items():
-        TaskRepository(tx).move(workflow.id, task_id, TaskStatus, estimate=asdict(task_estimate))
+        TaskRepository(tx).move(workflow.id, task_id, TaskStatus, estimate=task_estimate.stored)
     rows.add(approval)
     log.write(turn_id, plan_request(approval))
     log.note_state()

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from math import ceil
 from typing import Any, cast
 
@@ -299,7 +299,7 @@ class _OrchestratedTurn:
             return None
         self._workflow = started
         if changed is not None:
-            tasks = [replace(task, estimate=asdict(changed.tasks[task.id])) for task in self._context.tasks]
+            tasks = [replace(task, estimate=changed.tasks[task.id].stored) for task in self._context.tasks]
             self._context = replace(self._context, tasks=tasks)
         return await self._run_plan()
 

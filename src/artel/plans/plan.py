@@ -12,6 +12,8 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from artel.contract.chat import UsageShown
+from artel.contract.estimates import StoredEstimate
 from artel.contract.parked_run import ParkedRun
 from artel.contract.project_settings import MAX_TASKS
 from artel.text import is_storable, one_line, shorten
@@ -71,7 +73,7 @@ class Workflow:
     instruction: str = ""
     plan_id: str | None = None
     planned_by: str | None = None
-    estimate: dict[str, Any] | None = None
+    estimate: StoredEstimate | None = None
     limit_micros: int | None = None
     approved_at: datetime | None = None
     spent_micros: int = 0
@@ -98,8 +100,8 @@ class WorkflowTask:
     depends_on: list[str]
     status: TaskStatus = TaskStatus.PENDING
     attempts: int = 0
-    estimate: dict[str, Any] | None = None
-    usage: dict[str, Any] | None = None
+    estimate: StoredEstimate | None = None
+    usage: UsageShown | None = None
     cost_micros: int | None = None
     result: str | None = None
     error_code: str | None = None

@@ -5,7 +5,7 @@ The expected cost assumes the usual output of the agents; the high one assumes t
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from artel.brain import prices
 from artel.brain.retries import INPUT_EXTRA, INPUT_MARGIN
 from artel.brain.tokens import count_tokens
 from artel.budgets.money import dollars, micros, micros_or_none
+from artel.contract.estimates import StoredEstimate
 from artel.contract.http import Agent
 from artel.contract.project_settings import ApprovalRules
 from artel.plans.plan import TaskGraph, TaskStatus
@@ -102,6 +103,11 @@ class TaskEstimate:
     high_micros: int | None
     seconds: float
 
+    @property
+    def stored(self) -> StoredEstimate:
+        """The estimate as it is stored with the task."""
+        return StoredEstimate(**asdict(self))
+
 
 @dataclass(frozen=True, slots=True)
 class PlanEstimate:
@@ -132,10 +138,11 @@ class PlanEstimate:
             "estimated_duration": self.seconds,
         }
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the totals, as they are stored with the workflow."""
-        names = "low_micros", "expected_micros", "high_micros", "seconds"
-        return {name: getattr(self, name) for name in names} | {"unknown_models": list(self.unknown_models)}
+    @property
+    def stored(self) -> StoredEstimate:
+        """The totals as they are stored with the workflow."""
+        names = "low_micros", "expected_micros", "high_micros", "seconds", "unknown_models"
+        return StoredEstimate(**{name: getattr(self, name) for name in names})
 
 
 def estimate(

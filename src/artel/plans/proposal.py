@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from artel.approvals.approval import Approval
 from artel.budgets.money import dollars, dollars_or_none
 from artel.budgets.month import Shortage
-from artel.contract.approvals import BudgetDetails, PlanArguments, PlanDetails, PricedDetails
+from artel.contract.approval_details import BudgetDetails, PlanDetails, PricedDetails
+from artel.contract.approvals import PlanArguments
 from artel.contract.events import AgreedTask, PlanRequest, PlanTask, TaskPlanCreated
 from artel.contract.http import NewAgent
 from artel.plans.plan import TaskGraph, Workflow, WorkflowTask
@@ -43,7 +44,7 @@ def plan_request(approval: Approval) -> PlanRequest:
         plan={"tasks": arguments.tasks},
         estimated_cost=details.estimated_cost,
         estimated_duration=details.estimated_duration,
-        details=details.shown(),
+        details=details,
         expires_at=approval.expires_at,
     )
 
@@ -116,7 +117,7 @@ def task_rows(workflow: Workflow, proposal: PricedPlan) -> list[WorkflowTask]:
             project_id=workflow.project_id,
             number=number,
             agent_id=proposal.agents[task.agent],
-            estimate=asdict(proposal.estimate.tasks[task.id]),
+            estimate=proposal.estimate.tasks[task.id].stored,
             **task.to_json(),
         )
         for number, task in enumerate(proposal.plan.graph.tasks.values(), 1)
@@ -127,7 +128,8 @@ def budget_approval(
     turn: Turn, workflow: Workflow, left: Sequence[WorkflowTask], spent_micros: int, seconds: int
 ) -> Approval:
     """Return the approval of more budget for the tasks that are left: their estimate, or at least what they need."""
-    more = sum((task.estimate or {}).get("high_micros") or 0 for task in left)
+    estimates = [task.estimate for task in left if task.estimate]
+    more = sum(estimate.high_micros or 0 for estimate in estimates)
     needs = sum(task.parked.needs_micros or 0 for task in left if task.parked)
     agreed = workflow.limit_micros or 0
     limit = max(agreed, spent_micros) + max(more, needs, agreed // 2, LEAST_MORE_MICROS)
@@ -137,7 +139,7 @@ def budget_approval(
         spent=dollars(spent_micros),
         estimated_cost=dollars(limit),
         estimated_cost_high=dollars(limit),
-        estimated_duration=round(sum((task.estimate or {}).get("seconds") or 0.0 for task in left), 1),
+        estimated_duration=round(sum(estimate.seconds for estimate in estimates), 1),
     )
     tasks: list[AgreedTask] = [
         {"id": task.id, "agent": task.agent, "description": task.description, "depends_on": list(task.depends_on)}

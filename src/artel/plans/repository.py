@@ -6,6 +6,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, bindparam, func, or_
 
+from artel.contract.chat import UsageShown
+from artel.contract.estimates import StoredEstimate
 from artel.contract.parked_run import ParkedRun
 from artel.db.tables import plan_cache, tasks, workflows
 from artel.db.tenant import TenantRepository, prepared
@@ -19,7 +21,7 @@ class WorkflowRepository(TenantRepository):
     table = workflows
 
     def add(self, workflow: Workflow) -> None:
-        self._add([{name: getattr(workflow, name) for name in Workflow.__slots__}])
+        self._add([_stored({name: getattr(workflow, name) for name in Workflow.__slots__})])
 
     @prepared
     def _standing(cls) -> Select[Any]:  # noqa: N805
@@ -70,7 +72,7 @@ class WorkflowRepository(TenantRepository):
 
     def move(self, workflow_id: str, before: Iterable[WorkflowStatus], **values: Any) -> bool:
         """Change a workflow if its status is one of `before`; return whether it was."""
-        return self._transition(values, before, id=workflow_id)
+        return self._transition(_stored(values), before, id=workflow_id)
 
     def note_spent(self, workflow_id: str, spent_micros: int) -> None:
         """Record the cost of a workflow, unless a higher one is stored."""
@@ -117,6 +119,7 @@ class TaskRepository(TenantRepository):
             WorkflowTask(
                 **{name: getattr(row, name) for name in WorkflowTask.__slots__}
                 | {"status": TaskStatus(row.status), "parked": _parked(row)}
+                | {"estimate": StoredEstimate.load(row.estimate), "usage": _usage(row)}
             )
             for row in rows
         ]
@@ -179,14 +182,20 @@ class PlanCacheRepository(TenantRepository):
 
 def _workflow(row: Row[Any]) -> Workflow:
     values = {name: getattr(row, name) for name in Workflow.__slots__}
-    return Workflow(**values | {"status": WorkflowStatus(row.status)})
+    status, estimate = WorkflowStatus(row.status), StoredEstimate.load(row.estimate)
+    return Workflow(**values | {"status": status, "estimate": estimate})
 
 
 def _parked(row: Row[Any]) -> ParkedRun | None:
     return ParkedRun.load(row.parked) if row.parked else None
 
 
+def _usage(row: Row[Any]) -> UsageShown | None:
+    return UsageShown.model_validate(row.usage) if row.usage else None
+
+
 def _stored(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values of a task as the database stores them."""
-    parked: ParkedRun | None = values.get("parked")
-    return values | {"parked": parked.dump()} if parked else values
+    """Return values of a workflow or a task as the database stores them."""
+    documents = {name: value.dump() for name, value in values.items() if isinstance(value, ParkedRun | StoredEstimate)}
+    usage: UsageShown | None = values.get("usage")
+    return values | documents | ({"usage": usage.model_dump(mode="json")} if usage else {})

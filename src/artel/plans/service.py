@@ -6,6 +6,7 @@ from artel.auth.principal import Principal
 from artel.budgets.money import dollars, dollars_or_none
 from artel.contract.approvals import TaskChange
 from artel.contract.chat import WorkflowState, WorkflowTaskState
+from artel.contract.estimates import StoredEstimate
 from artel.contract.http import Page
 from artel.db.engine import Database
 from artel.ids import uuid7
@@ -56,15 +57,14 @@ class WorkflowService:
 
 
 def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str | None = None) -> WorkflowState:
-    estimate = workflow.estimate or {}
-    unknown = bool(estimate.get("unknown_models"))
+    estimate = workflow.estimate or StoredEstimate()
     return WorkflowState.of(
         workflow,
         tasks=[_task(task) for task in tasks],
-        estimated_cost=None if unknown else dollars_or_none(estimate.get("expected_micros")),
-        estimated_cost_low=dollars_or_none(estimate.get("low_micros")),
-        estimated_cost_high=dollars_or_none(estimate.get("high_micros")),
-        estimated_duration=estimate.get("seconds"),
+        estimated_cost=None if estimate.unknown_models else dollars_or_none(estimate.expected_micros),
+        estimated_cost_low=dollars_or_none(estimate.low_micros),
+        estimated_cost_high=dollars_or_none(estimate.high_micros),
+        estimated_duration=workflow.estimate and workflow.estimate.seconds,
         agreed_cost=dollars_or_none(workflow.limit_micros),
         cost=None if workflow.price_unknown else dollars(workflow.spent_micros),
         approval_id=approval_id,
@@ -73,7 +73,7 @@ def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str |
 
 
 def _task(task: WorkflowTask) -> WorkflowTaskState:
-    estimated = dollars_or_none((task.estimate or {}).get("expected_micros"))
+    estimated = dollars_or_none(task.estimate.expected_micros) if task.estimate else None
     return WorkflowTaskState.of(task, estimated_cost=estimated, cost=dollars_or_none(task.cost_micros))
 
 

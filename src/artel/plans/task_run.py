@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from artel.brain.tokens import count_tokens
 from artel.budgets.money import micros_or_none
 from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending, plus
+from artel.contract import chat
 from artel.contract.events import EventData, TaskCompleted, TaskFailed
 from artel.ids import uuid7
 from artel.plans.plan import TaskGraph, TaskStatus, WorkflowTask
@@ -232,8 +233,8 @@ class TaskBoard:
             return
         task = self._tasks[task_id]
         self.spending.add(usage, task.agent_id, task.agent)
-        total = plus(Usage(**task.usage) if task.usage else Usage(usage.model), usage)
-        self.change(task_id, usage=asdict(total), cost_micros=micros_or_none(total.cost_usd))
+        total = plus(Usage(**task.usage.model_dump()) if task.usage else Usage(usage.model), usage)
+        self.change(task_id, usage=chat.UsageShown.of(total), cost_micros=micros_or_none(total.cost_usd))
 
     def end(
         self, task_id: str, result: ExecutionResult, seconds: float | None = None

@@ -1,7 +1,7 @@
 """Transactions on workflows and their tasks; the session's row orders them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -155,7 +155,7 @@ def store_plan(tx: Tx, turn: Turn, workflow: Workflow, proposal: PricedPlan) -> 
     values: dict[str, Any] = {
         "plan_id": workflow.plan_id,
         "planned_by": proposal.plan.planned_by,
-        "estimate": proposal.estimate.to_json(),
+        "estimate": proposal.estimate.stored,
         "spent_micros": spent,
         "price_unknown": unknown,
     }
@@ -223,9 +223,9 @@ def start_approved(
         raise MonthTooShort
     values = _started(tx, workflow, limit, current.spent_micros, now) | {"approved_at": now}
     if changed is not None:
-        values |= {"estimate": changed.to_json()}
+        values |= {"estimate": changed.stored}
         for task_id, estimate in changed.tasks.items():
-            TaskRepository(tx).move(workflow.id, task_id, OPEN_TASKS, estimate=asdict(estimate))
+            TaskRepository(tx).move(workflow.id, task_id, OPEN_TASKS, estimate=estimate.stored)
     WorkflowRepository(tx).move(workflow.id, OPEN, **values)
     return replace(workflow, **values)
 

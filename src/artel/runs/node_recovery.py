@@ -49,7 +49,7 @@ def _running_tasks(tx: Tx, turn: Turn) -> tuple[list[str], ParkedRun]:
     if workflow is None or workflow.status is not WorkflowStatus.RUNNING:
         return [], ParkedRun()
     tasks = TaskRepository(tx).of(workflow.id)
-    used = [(task, Usage(**task.usage)) for task in tasks if task.usage]
+    used = [(task, Usage(**task.usage.model_dump())) for task in tasks if task.usage]
     before = turn.parked
     if before is None and used:
         total = chat.UsageShown.of(reduce(plus, (usage for _, usage in used), Usage("")))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from artel.agent_loop.task import LoopSettings
 from artel.brain.brain import ToolCall, ToolSchema
-from artel.contract.approvals import ToolDetails
+from artel.contract.approval_details import ToolDetails
 from artel.contract.node_messages import CallApproval, NodeToolCall, NodeToolResult
 from artel.errors import AgentFailed
 from artel.runs.toolbox import consent_of

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, func
 
 from artel.auth.principal import Principal
-from artel.contract.chat import AnswerUsage, Attachment, ChatMessage
+from artel.contract.chat import AnswerUsage, Attachment, ChatMessage, Feedback
 from artel.db.tables import turns
 from artel.db.tenant import TenantRepository
 from artel.sessions.message_repository import StoredMessage
@@ -42,6 +42,7 @@ def shown_messages(
         ChatMessage.of(
             message,
             timestamp=message.created_at,
+            feedback=Feedback.of(message.feedback) if message.feedback else None,
             attachments=[Attachment.of(file) for file in message.attachments],
             **(figures.get(message.turn_id or "", {}) if message.role == "assistant" else {}),
         )

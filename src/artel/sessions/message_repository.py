@@ -6,7 +6,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict
 from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, or_
 
 from artel.attachments.repository import StoredAttachment, load_attachments
@@ -45,13 +45,8 @@ class StoredMessage:
     error_code: str | None = None
     retry_of: str | None = None
     continues: str | None = None  # the cut-off message that it goes on from
-    feedback: dict[str, JsonValue] | None = None  # a StoredFeedback
+    feedback: StoredFeedback | None = None
     attachments: tuple[StoredAttachment, ...] = ()
-
-    @property
-    def rated(self) -> StoredFeedback | None:
-        """The user's feedback."""
-        return StoredFeedback.model_validate(self.feedback) if self.feedback else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +205,15 @@ def _of_turn(session_id: str, turn_id: str) -> tuple[ColumnElement[bool], ...]:
 
 def _row(message: StoredMessage) -> dict[str, Any]:
     row = dict(zip(StoredMessage.__slots__, _columns(message), strict=True))
-    return row | {"attachments": [file.dump() for file in message.attachments] or None}
+    attachments = [file.dump() for file in message.attachments] or None
+    feedback = message.feedback.model_dump(mode="json") if message.feedback else None
+    return row | {"attachments": attachments, "feedback": feedback}
 
 
 def _message(row: Row[Any]) -> StoredMessage:
     values = dict(zip(StoredMessage.__slots__, _columns(row), strict=True))
-    return StoredMessage(**values | {"attachments": load_attachments(row.attachments)})
+    feedback = StoredFeedback.model_validate(row.feedback) if row.feedback else None
+    return StoredMessage(**values | {"attachments": load_attachments(row.attachments), "feedback": feedback})
 
 
 def _messages(rows: Iterable[Row[Any]]) -> list[StoredMessage]:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from artel.contract.approvals import ApprovalDetails, ToolDetails
+from artel.contract.approval_details import ApprovalDetails, ToolDetails
 from artel.contract.parked_run import ParkedRun
 from artel.tools.policy import Risk, arguments_hash
 

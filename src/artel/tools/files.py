@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from artel.contract.approvals import ToolDetails
+from artel.contract.approval_details import ToolDetails
 from artel.contract.connector import MAX_DIFF_CHARACTERS, CallResult, lost_for_good
 from artel.paths.errors import PathError
 from artel.paths.policy import MAX_PATH_BYTES, is_protected, split_path

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from artel.contract.agent_file import ToolSecurity
-from artel.contract.approvals import ToolDetails
+from artel.contract.approval_details import ToolDetails
 from artel.paths.beneath import Beneath, Content, FileLimits, Rule, Written
 from artel.paths.errors import FileMissing, PathError, WriteFailed
 from artel.paths.policy import MAX_PATH_BYTES, Parts, is_protected, is_secret, matches, split_path

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from artel.brain.brain import ToolCall, ToolSchema
 from artel.brain.structured import load_jsonschema, refuse_constant
-from artel.contract.approvals import ToolDetails
+from artel.contract.approval_details import ToolDetails
 from artel.contract.json_schema import schema_validator
 from artel.errors import ArtelError
 from artel.logs import get_logger

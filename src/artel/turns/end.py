@@ -24,6 +24,7 @@ from artel.contract.events import (
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
+    TurnUsage,
 )
 from artel.contract.parked_run import UsageShare
 from artel.db.hints import MemoriesChanged, SessionHasEvents, TitleWanted, TurnStopped
@@ -299,7 +300,15 @@ def _end_events(turn: Turn, outcome: TurnOutcome) -> tuple[EventData, EventData]
     """Return the events for the end of a direct turn's only task, and of the turn."""
     code, text, status = outcome.error_code, outcome.content, outcome.status
     if code is None:
-        usage = outcome.usage.model_dump() if outcome.usage else {}
+        usage = TurnUsage()
+        if used := outcome.usage:
+            usage = TurnUsage(
+                model=used.model,
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+                cost_usd=used.cost_usd,
+                calls=used.calls,
+            )
         completed = TaskCompleted(task_id=turn.id, result=text, duration=outcome.duration)
         return completed, TurnCompleted(status=status, usage=usage)
     if status is TurnStatus.CANCELLED:

@@ -25,7 +25,7 @@ def rate_answer(tx: Tx, session_id: str, message_id: str, new: NewFeedback) -> C
     if message.role != "assistant":
         raise NotAnAnswer("Only answers of agents can be rated. Choose a message with the role assistant.")
     question = messages.question_of(session_id, message.turn_id) if message.turn_id else None
-    memory_ids = dict(message.rated.memories) if message.rated else {}
+    memory_ids = dict(message.feedback.memories) if message.feedback else {}
     about = {"source": "feedback", "session_id": session_id, "message_id": message_id, "rating": new.rating}
     remembering = {agent.id for agent in get_project(tx.connection, tx.principal, project_id).agents if agent.memory}
     for agent_id in sorted(remembering.intersection(_who_answered(tx, message))):

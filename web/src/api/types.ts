@@ -2788,6 +2788,15 @@ export interface Operations {
   };
 }
 
+/** A task in what the user is asked to agree to; requests for more budget show no cost of each task. */
+export interface EventAgreedTask {
+  id: string;
+  agent: string;
+  description: string;
+  depends_on: string[];
+  estimated_cost?: number | null;
+}
+
 /** Tokens and cost of the turn of an answer. */
 export interface EventAnswerUsage {
   model: string;
@@ -2816,6 +2825,20 @@ export interface EventPlanTask {
   description: string;
   depends_on: string[];
   estimated_cost: number | null;
+}
+
+/** What the user is asked to agree to. */
+export interface EventProposedPlan {
+  tasks: EventAgreedTask[];
+}
+
+/** Tokens and cost of a turn; empty if no model was called. */
+export interface EventTurnUsage {
+  model: string;
+  input_tokens: number;
+  output_tokens: number;
+  cost_usd?: number | null;
+  calls: number;
 }
 
 /** An agent's status changed. */
@@ -2959,7 +2982,7 @@ export interface PlanRequestData {
   type: "plan_request";
   approval_id: string;
   workflow_id: string;
-  plan: Record<string, unknown>;
+  plan: EventProposedPlan;
   estimated_cost: number | null;
   estimated_duration: number;
   details: Record<string, unknown>;
@@ -3067,7 +3090,7 @@ export interface TurnCancelledData {
 export interface TurnCompletedData {
   type: "turn_completed";
   status: string;
-  usage: Record<string, unknown>;
+  usage: EventTurnUsage;
 }
 
 /** A turn failed. */

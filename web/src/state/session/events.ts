@@ -1,6 +1,6 @@
 // What each stored event of a session changes.
 
-import type { ChatMessage, SessionEvent, UsageShown } from "@/api/types";
+import type { ChatMessage, SessionEvent } from "@/api/types";
 import { approvalDecided, approvalExtended, planRequested, toolRequested } from "./approvals";
 import { withoutDrafts } from "./partialText";
 import { planCreated, planStarted, taskChanged } from "./plans";
@@ -168,6 +168,6 @@ function turnEnded(state: SessionState, event: EventOf<"turn_completed" | "turn_
     // A call without a result has no end any more; the timeline tells what became of it.
     calls: Object.fromEntries(Object.entries(state.calls).filter(([, call]) => call.turnId !== id || call.returned !== null)),
     approvals: state.approvals.filter(({ turn_id }) => turn_id !== id),
-    usage: event.type === "turn_completed" ? { ...state.usage, [id]: event.usage as unknown as UsageShown } : state.usage,
+    usage: event.type === "turn_completed" ? { ...state.usage, [id]: event.usage } : state.usage,
   };
 }
