@@ -13,6 +13,7 @@ from artel.bus.bus import Bus, BusUnavailable, Delivery, QueueFull, QueueSpec, S
 from artel.bus.topology import command_key, event_key, event_queue, reply_queue
 from artel.contract.envelope import Command, Envelope, Error, ErrorInfo, Event, InvalidMessage, Result
 from artel.contract.node_messages import SERVER, Progress
+from artel.db.attempts import patiently
 from artel.db.engine import Database
 from artel.db.tx import Tx
 from artel.errors import DatabaseUnavailable, ServerBusy
@@ -244,7 +245,9 @@ class NodeClient:
             waiting.answer(_unreadable(waiting, f"It is {envelope.type}."))
             return
         name = waiting.stored.node_name
-        newest = max(await self.registry.epoch_of(name), waiting.stored.node_epoch)
+        left = max(0.0, waiting.deadline - time.monotonic())
+        registered = await patiently(lambda: self.registry.epoch_of(name), "node answer", left)
+        newest = max(registered, waiting.stored.node_epoch)
         # Only the bus answers without an epoch: that it can't read the command.
         is_refusal = envelope.nodeepoch is None and isinstance(envelope.data, Error)
         if not is_refusal and (envelope.nodeepoch or 0) < newest:
