@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from pydantic import JsonValue
 from sqlalchemy import Connection
 
 from artel.bus.bus import Bus, Delivery, QueueSpec, Subscription
 from artel.bus.topology import command_queue, commands_of, event_key, event_queue
 from artel.contract import node_messages
 from artel.contract.envelope import NOTHING_USED, Command, Envelope, Error, ErrorCode, ErrorInfo, Event, Result
-from artel.contract.node_messages import REGISTRY, ControlApplied, OverLimit, Progress
+from artel.contract.node_messages import REGISTRY, ControlApplied, OverLimit, Progress, Registered
 from artel.contract.passport import Passport
 from artel.db.attempts import patiently
 from artel.db.engine import Database
@@ -105,8 +104,8 @@ class NodeListener:
             await _stored(lambda: self._monitor.restarted(name))
         self._note(uid)
         log.info("node_registered", node=name, uid=uid, epoch=epoch)
-        output: dict[str, JsonValue] = {"epoch": epoch, "given_up": list(given_up)}
-        return Result(output=output, metrics=NOTHING_USED)
+        registered = Registered(epoch=epoch, given_up=tuple(given_up))
+        return Result(output=registered.model_dump(mode="json"), metrics=NOTHING_USED)
 
     async def _on_event(self, delivery: Delivery) -> None:
         envelope = delivery.envelope
