@@ -66,7 +66,7 @@ class Scene:
         session = await self.chat.session()
         turn = await self.chat.accept(session)
         ids = uuid7(), self.chat.project_id, turn.id, turn.id, 0, number
-        new = NewCommand(*ids, NAME, "uid", epoch, Command(action="answer").model_dump(mode="json", exclude_none=True))
+        new = NewCommand(*ids, NAME, "uid", epoch, Command(action="answer"))
         await self.chat.database.of(self.chat.user).run(lambda tx: NodeCommandRepository(tx).add(new))
         return new
 
@@ -75,7 +75,7 @@ class Scene:
         """Ask, and wait until the command has arrived."""
         self.arrived.clear()
         deadline = time.monotonic() + 60
-        ask = self.client.ask(self.chat.user, new, Command(action="answer"), deadline, self.progress.append)
+        ask = self.client.ask(self.chat.user, new, deadline, self.progress.append)
         asking = asyncio.get_running_loop().create_task(ask)
         try:
             await asyncio.wait({asyncio.ensure_future(self.arrived.wait()), asking}, return_when="FIRST_COMPLETED")

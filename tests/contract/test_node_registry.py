@@ -14,7 +14,7 @@ from artel.alerts.transactions import list_alerts
 from artel.bus.bus import MAX_DELIVERIES, BusUnavailable, Delivery, QueueSpec
 from artel.bus.local import LocalBus
 from artel.bus.rabbit import RabbitBus
-from artel.contract.envelope import Control, Error, Event, Result
+from artel.contract.envelope import Command, Control, Envelope, Error, Event, Result
 from artel.contract.passport import NodeState
 from artel.contract.spaces import Alert
 from artel.db import attempts
@@ -121,7 +121,7 @@ class Office:
             node_name=node.name,
             node_uid=node.uid,
             node_epoch=node.epoch,
-            command={"action": "answer", "params": {"text": "Hello"}, "timeout_seconds": TIMEOUT_SECONDS},
+            command=Command(action="answer", params={"text": "Hello"}, timeout_seconds=TIMEOUT_SECONDS),
         )
         await self.chat.database.of(self.chat.user).run(lambda tx: NodeCommandRepository(tx).add(command, status))  # type: ignore[arg-type]
         return command.id
@@ -833,10 +833,11 @@ async def test_commands_are_their_owners_and_change_their_status_once(office: Of
 
     assert await chat.database.read(read, chat.user) == [command, [command], [command]]
     assert await chat.database.read(read, stranger) == [None, [], []]
-    assert await office.move(command_id, "answered", answer={"output": "Hi"})
+    answer = Envelope.of(Result(output="Hi"), source=node.name)
+    assert await chat.database.of(chat.user).run(lambda tx: NodeCommandRepository(tx).answered(command_id, answer))
     assert not await office.move(command_id, "lost")
     answered = await office.command(command_id)
-    assert (answered.status, answered.answer, answered.command) == ("answered", {"output": "Hi"}, command.command)
+    assert (answered.status, answered.answer, answered.command) == ("answered", answer, command.command)
 
 
 @pytest.mark.req("AGT-07.2")

@@ -11,7 +11,7 @@ from typing import Literal
 from artel.auth.principal import Principal
 from artel.bus.bus import Bus, BusUnavailable, Delivery, QueueFull, QueueSpec, Subscription
 from artel.bus.topology import command_key, event_key, event_queue, reply_queue
-from artel.contract.envelope import Command, Envelope, Error, ErrorInfo, Event, InvalidMessage, Result
+from artel.contract.envelope import Envelope, Error, ErrorInfo, Event, InvalidMessage, Result
 from artel.contract.node_messages import SERVER, Progress
 from artel.db.attempts import patiently
 from artel.db.engine import Database
@@ -57,7 +57,6 @@ class _InFlight:
 
     principal: Principal
     stored: NewCommand
-    command: Command
     deadline: float
     on_progress: OnProgress
     uid: str
@@ -126,14 +125,12 @@ class NodeClient:
         for subscription in self._subscriptions:
             await subscription.cancel(grace_seconds=CLOSE_SECONDS)
 
-    async def ask(
-        self, principal: Principal, stored: NewCommand, command: Command, deadline: float, on_progress: OnProgress
-    ) -> Envelope:
+    async def ask(self, principal: Principal, stored: NewCommand, deadline: float, on_progress: OnProgress) -> Envelope:
         """Return the node's RESULT or ERROR; raise NodeLost if there will be none, and ServerBusy.
 
         `deadline` is in seconds of `time.monotonic()`; the caller stops waiting then.
         """
-        waiting = _InFlight(principal, stored, command, deadline, on_progress, stored.node_uid)
+        waiting = _InFlight(principal, stored, deadline, on_progress, stored.node_uid)
         of_project = sum(other.tenant == waiting.tenant for other in self._in_flight.values())
         if len(self._in_flight) >= MAX_IN_FLIGHT or of_project >= MAX_IN_FLIGHT_OF_PROJECT:
             raise ServerBusy("Too many tasks are waiting for nodes. Try again in a moment.", retry_after=5)
@@ -189,13 +186,13 @@ class NodeClient:
         if left <= 0:
             return True  # the caller stops waiting
         envelope = Envelope.of(
-            waiting.command.model_copy(update={"timeout_seconds": left}),
+            stored.command.model_copy(update={"timeout_seconds": left}),
             source=SERVER,
             subject=stored.id,
             message_id=stored.id,
         )
         waiting.heard_at = time.monotonic()
-        key, address = command_key(stored.node_name, waiting.command.action), self._address
+        key, address = command_key(stored.node_name, stored.command.action), self._address
         try:
             routed = await self._bus.publish(
                 key, envelope, ttl_seconds=left, reply_to=address, correlation_id=waiting.correlation_id

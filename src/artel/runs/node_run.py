@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 from sqlalchemy import Connection
@@ -156,7 +156,7 @@ class NodeRun:
         if last is not None and last.step > parked_step and is_resumable(last):
             log.info("node_command_resumed", command_id=last.id, node=last.node_name, status=last.status)
             self._attempt = last.attempt
-            step = _Step(last.step, str(last.command["action"]), last.command.get("params", {}), last)
+            step = _Step(last.step, last.command.action, last.command.params, last)
             self._parked = await self._parked_before(step, last.node_name)
             for command in stored[:-1]:
                 self._recount(command, counts=command.step > parked_step)
@@ -280,7 +280,7 @@ class NodeRun:
             node_name=node.name,
             node_uid=node.uid,
             node_epoch=node.epoch,
-            command=command.model_dump(mode="json", exclude_none=True),
+            command=command,
         )
         storing = asyncio.ensure_future(patiently(lambda: self._space.database.run(_add_command, new), "run"))
         try:
@@ -302,14 +302,13 @@ class NodeRun:
     async def _reply(self, stored: NewCommand) -> Result | Error:
         """Return the node's answer; raise NodeLost. A task that is cancelled or late is stopped on the node."""
         if isinstance(stored, NodeCommand) and stored.answer is not None:  # another host got it
-            reply = Envelope.model_validate(stored.answer)
+            reply = stored.answer
         else:
-            command = Command.model_validate(stored.command)
             ask = self._services.nodes.ask
             try:
                 # The node's monitor watches its progress meanwhile.
                 with self._run.timeout.waiting():
-                    reply = await ask(self._space.principal, stored, command, self._run.deadline, self._progressed)
+                    reply = await ask(self._space.principal, stored, self._run.deadline, self._progressed)
             except NodeLost:
                 raise
             except ServerBusy:
@@ -319,8 +318,7 @@ class NodeRun:
             except BaseException:
                 await asyncio.shield(asyncio.ensure_future(self._abandon(stored, "cancelled", "cancelled")))
                 raise
-            answer = reply.model_dump(mode="json", exclude_none=True)
-            await patiently(lambda: self._space.database.run(_note_answer, stored.id, answer), "run")
+            await patiently(lambda: self._space.database.run(_note_answer, stored.id, reply), "run")
         data = reply.data
         if not isinstance(data, Result | Error):
             raise AgentFailed(f"The node {stored.node_name} sent something else than an answer.")
@@ -494,7 +492,7 @@ class NodeRun:
         """Count the tool calls of an earlier command of the run, and what it used if that `counts`."""
         if command.answer is None:
             return
-        data = Envelope.model_validate(command.answer).data
+        data = command.answer.data
         if isinstance(data, Result) and (tool_request := tool_calls_of(data.output)):
             made = self._parked.tool_calls + len(tool_request.calls)
             self._parked = self._parked.model_copy(update={"tool_calls": made})
@@ -523,7 +521,7 @@ def is_resumable(command: NodeCommand) -> bool:
         return True
     if command.status != "answered" or command.answer is None:
         return False
-    data = Envelope.model_validate(command.answer).data
+    data = command.answer.data
     return isinstance(data, Result) and tool_calls_of(data.output) is None
 
 
@@ -538,8 +536,8 @@ def _add_command(tx: Tx, new: NewCommand) -> None:
         repository.add(new)
 
 
-def _note_answer(tx: Tx, command_id: str, answer: dict[str, Any]) -> None:
-    NodeCommandRepository(tx).move(command_id, OPEN, "answered", answer=answer)
+def _note_answer(tx: Tx, command_id: str, answer: Envelope) -> None:
+    NodeCommandRepository(tx).answered(command_id, answer)
 
 
 def _close(tx: Tx, command_id: str, status: CommandStatus) -> bool:
