@@ -11,14 +11,15 @@ import pytest
 from sqlalchemy import Engine, event
 from structlog.testing import capture_logs
 
-from artel.bus.bus import Delivery, QueueSpec
+from artel.bus.bus import MAX_DELIVERIES, Delivery, QueueSpec
 from artel.bus.local import LocalBroker, LocalBus
 from artel.bus.receiver import Received
 from artel.bus.topology import command_queue, commands_of, event_key, signals_to
 from artel.contract.agent_file import AgentFile
 from artel.contract.envelope import MAX_BYTES, Command, Control, Envelope, Error, Event, Result
 from artel.contract.node_messages import Progress
-from artel.errors import ServerBusy
+from artel.db import retries
+from artel.errors import DatabaseUnavailable, ServerBusy
 from artel.ids import uuid7
 from artel.nodes.status import NodeStatus
 from artel.registry import node_client, repository
@@ -65,7 +66,7 @@ class Scene:
         session = await self.chat.session()
         turn = await self.chat.accept(session)
         ids = uuid7(), self.chat.project_id, turn.id, turn.id, 0, number
-        new = NewCommand(*ids, NAME, "uid", epoch, Command(action="answer").model_dump(mode="json", exclude_none=True))
+        new = NewCommand(*ids, NAME, "uid", epoch, Command(action="answer"))
         await self.chat.database.of(self.chat.user).run(lambda tx: NodeCommandRepository(tx).add(new))
         return new
 
@@ -74,7 +75,7 @@ class Scene:
         """Ask, and wait until the command has arrived."""
         self.arrived.clear()
         deadline = time.monotonic() + 60
-        ask = self.client.ask(self.chat.user, new, Command(action="answer"), deadline, self.progress.append)
+        ask = self.client.ask(self.chat.user, new, deadline, self.progress.append)
         asking = asyncio.get_running_loop().create_task(ask)
         try:
             await asyncio.wait({asyncio.ensure_future(self.arrived.wait()), asking}, return_when="FIRST_COMPLETED")
@@ -122,6 +123,30 @@ async def test_answer_of_an_older_instance_is_refused(scene: Scene) -> None:
         answer = await asyncio.wait_for(asking, 30)
     assert isinstance(answer.data, Result)
     assert answer.data.output == "New."
+
+
+@pytest.mark.req("AGT-10.1")
+async def test_answer_that_comes_while_the_database_is_away_counts(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.001)
+    failures = 0
+
+    async def fails(_database: object, query: object, *_: object) -> None:
+        nonlocal failures
+        failures += query is repository.newest_instance
+        raise DatabaseUnavailable("The database can't be reached.")
+
+    command = await scene.command()
+    async with scene.asking(command) as asking:
+        with monkeypatch.context() as outage:
+            outage.setattr(type(scene.chat.database), "read", fails)
+            await scene.reply("Done.", 1)
+            await until(lambda: failures > MAX_DELIVERIES)
+
+        answer = await asyncio.wait_for(asking, 30)
+    assert isinstance(answer.data, Result)
+    assert len(scene.deliveries) == 1, "the answer was lost, and the command sent again"
 
 
 @pytest.mark.req("AGT-07.1")

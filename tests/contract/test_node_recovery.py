@@ -27,15 +27,14 @@ DONE = Result(output={"text": "Done."})
 
 async def _command(chat: ChatUser, turn: Turn, task_id: str, answer: Result | Error | None, step: int = 0) -> None:
     """Store a command of a task, with the node's answer if there is one."""
-    sent = Command(action="answer").model_dump(mode="json", exclude_none=True)
+    sent = Command(action="answer")
     new = NewCommand(uuid7(), turn.project_id, turn.id, task_id, step, 0, "agent.writer.001", "uid", 1, sent)
-    envelope = Envelope.of(answer, source="agent.writer.001").model_dump(mode="json") if answer else None
 
     def store(tx: Any) -> None:
         rows = NodeCommandRepository(tx)
         rows.add(new)
-        if envelope is not None:
-            rows.move(new.id, ["sending"], "answered", answer=envelope)
+        if answer is not None:
+            rows.answered(new.id, Envelope.of(answer, source="agent.writer.001"))
 
     await chat.database.of(chat.user).run(store)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -11,12 +11,13 @@ import pytest
 from sqlalchemy import select, update
 
 from artel.alerts.transactions import list_alerts
-from artel.bus.bus import BusUnavailable, Delivery, QueueSpec
+from artel.bus.bus import MAX_DELIVERIES, BusUnavailable, Delivery, QueueSpec
 from artel.bus.local import LocalBus
 from artel.bus.rabbit import RabbitBus
-from artel.contract.envelope import Control, Error, Event, Result
+from artel.contract.envelope import Command, Control, Envelope, Error, Event, Result
 from artel.contract.passport import NodeState
 from artel.contract.spaces import Alert
+from artel.db import retries
 from artel.db.node_tables import node_commands, nodes
 from artel.db.tables import turns
 from artel.errors import DatabaseUnavailable, Kind
@@ -120,7 +121,7 @@ class Office:
             node_name=node.name,
             node_uid=node.uid,
             node_epoch=node.epoch,
-            command={"action": "answer", "params": {"text": "Hello"}, "timeout_seconds": TIMEOUT_SECONDS},
+            command=Command(action="answer", params={"text": "Hello"}, timeout_seconds=TIMEOUT_SECONDS),
         )
         await self.chat.database.of(self.chat.user).run(lambda tx: NodeCommandRepository(tx).add(command, status))  # type: ignore[arg-type]
         return command.id
@@ -649,6 +650,88 @@ async def test_forged_report_of_a_limit_raises_no_alert(office: Office, change: 
     assert "max_cpu_percent" in alert.message
 
 
+@pytest.mark.req("AGT-10.7", "UWS-10.3")
+async def test_what_a_node_says_once_is_stored_after_an_outage_of_the_database(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.001)
+    node = await office.node("writer-1")
+    await office.send(node)
+    memory, cpu = (
+        {"node": node.name, "uid": node.uid, "epoch": 1, "limit": limit, "value": 600.0, "allowed": 500.0}
+        for limit in ("max_memory_mb", "max_cpu_percent")
+    )
+    await node.say("node.over_limit", **memory)
+    await office.heard(lambda: _is_raised(office, 1))
+
+    async with _outage(office, monkeypatch) as has_failed:
+        await node.say("node.over_limit", **cpu)
+        await has_failed(MAX_DELIVERIES + 1)
+        await node.say("node.over_limit", **cpu | {"over": False})  # after the one that waits
+        await node.say("node.over_limit", **memory | {"over": False})
+    await office.heard(lambda: _is_resolved(office, 2))
+
+    async with _outage(office, monkeypatch) as has_failed:
+        await node.leave()
+        await has_failed(MAX_DELIVERIES + 1)
+    await office.heard(lambda: _is_gone(office, node.name))
+
+
+@pytest.mark.req("UWS-10.3")
+async def test_alert_that_could_not_be_stored_is_raised_when_the_database_is_back(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.001)
+    node = await office.node("writer-1")
+    await office.send(node)
+    report = {"uid": node.uid, "epoch": 1, "limit": "max_memory_mb", "value": 600.0, "allowed": 512.0}
+
+    async with _outage(office, monkeypatch, "run_and_announce") as has_failed:  # it can be read
+        await node.say("node.over_limit", node=node.name, **report)
+        await has_failed(MAX_DELIVERIES + 1)
+
+    await office.heard(lambda: _is_raised(office, 1))
+    assert [alert.kind for alert in await office.alerts()] == ["node_over_limit"]
+
+
+@pytest.mark.req("UWS-10.3", "AGT-08.2")
+async def test_node_whose_heartbeat_could_not_be_stored_is_not_lost(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await office.node("writer-1")
+    await office.send(node)
+
+    async with _outage(office, monkeypatch, "run") as has_failed:
+        await node.beat()
+        await has_failed(1)
+
+    await office.age(node.name, 35)
+    assert await office.alerts() == []
+
+
+@asynccontextmanager
+async def _outage(
+    office: Office, monkeypatch: pytest.MonkeyPatch, *operations: str
+) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
+    """Let the database fail; yield what waits until it has failed so often."""
+    failures = 0
+
+    async def fails(*_: object) -> None:
+        nonlocal failures
+        failures += 1
+        await _unavailable()
+
+    async def has_failed(count: int) -> None:
+        async with asyncio.timeout(SOON):
+            while failures < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+    with monkeypatch.context() as outage:
+        for operation in operations or ("read", "run", "run_and_announce"):
+            outage.setattr(type(office.chat.database), operation, fails)
+        yield has_failed
+
+
 async def _is_resolved(office: Office, count: int) -> bool:
     return [alert.resolved_at is None for alert in await office.alerts()] == [False] * count
 
@@ -750,10 +833,11 @@ async def test_commands_are_their_owners_and_change_their_status_once(office: Of
 
     assert await chat.database.read(read, chat.user) == [command, [command], [command]]
     assert await chat.database.read(read, stranger) == [None, [], []]
-    assert await office.move(command_id, "answered", answer={"output": "Hi"})
+    answer = Envelope.of(Result(output="Hi"), source=node.name)
+    assert await chat.database.of(chat.user).run(lambda tx: NodeCommandRepository(tx).answered(command_id, answer))
     assert not await office.move(command_id, "lost")
     answered = await office.command(command_id)
-    assert (answered.status, answered.answer, answered.command) == ("answered", {"output": "Hi"}, command.command)
+    assert (answered.status, answered.answer, answered.command) == ("answered", answer, command.command)
 
 
 @pytest.mark.req("AGT-07.2")

@@ -153,8 +153,7 @@ def _command(payer: Payer, step: int, action: str) -> NewCommand:
     """Return a command of the first attempt; `continue` has the result of a tool."""
     params = ContinueParams(state="{}", results=(NodeToolResult(id="1", text="Done."),)).model_dump(mode="json")
     command = Command(action=action, params=params if action == "continue" else {})
-    sent = command.model_dump(mode="json", exclude_none=True)
-    return NewCommand(uuid7(), payer.project_id, payer.turn_id, payer.turn_id, step, 0, NAME, "uid", 1, sent)
+    return NewCommand(uuid7(), payer.project_id, payer.turn_id, payer.turn_id, step, 0, NAME, "uid", 1, command)
 
 
 def _add(tx: Tx, new: NewCommand, status: CommandStatus) -> None:
@@ -257,8 +256,8 @@ async def test_tools_are_not_called_again_after_a_failover_that_waited_for_budge
         await _run_of(payer, guard, database, Nodes(), parked).answer((Message("user", "Hi"),))
 
     *_, command = await payer.database.read(commands_of_task, payer.user, payer.turn_id)
-    assert (command.step, command.attempt, command.command["action"]) == (1, 1, "continue")
-    assert command.command["params"]["results"][0]["text"] == "Done."
+    assert (command.step, command.attempt, command.command.action) == (1, 1, "continue")
+    assert ContinueParams.model_validate(command.command.params).results[0].text == "Done."
 
 
 @pytest.mark.req("AGT-10.1")
@@ -371,7 +370,7 @@ async def test_usage_before_a_wait_is_not_counted_again_after_a_crash(payer: Pay
     outputs: list[Any] = [calls, {"text": "Done."}]
     for step, output in enumerate(outputs):
         metrics = Metrics(llm_calls=1, model=PRICED, input_tokens=10 + step, output_tokens=5, cost_usd=0.01)
-        answer = Envelope.of(Result(output=output, metrics=metrics), source=NAME).model_dump(mode="json")
+        answer = Envelope.of(Result(output=output, metrics=metrics), source=NAME)
         new = _command(payer, step, "continue" if step else "answer")
         await payer.database.of(payer.user).run(_add, new, "sent")
         await payer.database.of(payer.user).run(node_run._note_answer, new.id, answer)

@@ -16,7 +16,7 @@ CONTINUE = "continue"
 
 SERVER = "artel"  # the source of what worker spaces send
 REGISTRY = "registry"  # the name that nodes send their requests to
-REGISTER = "register"  # RESULT output: {"epoch": n, "given_up": [ids of commands that nobody waits for]}
+REGISTER = "register"
 DEREGISTER = "deregister"
 NODE_REGISTERED = "node.registered"
 NODE_HEARTBEAT = "node.heartbeat"
@@ -119,6 +119,13 @@ class ContinueParams(_Part):
 
     state: str
     results: tuple[NodeToolResult, ...]
+
+
+class RegistrationResult(_Part):
+    """Output of the RESULT of `register`: the epoch of the node, and the ids of commands that nobody waits for."""
+
+    epoch: Epoch
+    given_up: tuple[str, ...] = ()
 
 
 class Progress(_Part):

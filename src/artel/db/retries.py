@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 MAX_ATTEMPTS = 5
 BACKOFF = Backoff(0.005)
-OUTAGE_SECONDS, OUTAGE_BACKOFF = 10.0, Backoff(0.2, 0.2)
+OUTAGE_SECONDS = 10.0
+FIRST_PAUSE_SECONDS = 0.2
+PAUSE_SHARE = 0.02  # of the whole wait, for the longest pause between two attempts
 _RETRYABLE = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 # SQLite errors that the environment causes; any other one is a bug.
 _SQLITE_ERRORS = {
@@ -62,13 +64,14 @@ def run(begin: Callable[[], AbstractContextManager[Connection]], transaction: Ca
     raise AssertionError("the last attempt returns or raises")
 
 
-async def with_outage_retry(store: Callable[[], Awaitable[T]], what: str) -> T:
-    """Run an idempotent transaction, again for ten seconds while the database is unavailable."""
+async def with_outage_retry(store: Callable[[], Awaitable[T]], what: str, seconds: float = OUTAGE_SECONDS) -> T:
+    """Run an idempotent transaction, again for some seconds while the database is unavailable."""
 
     def note(failure: DatabaseUnavailable) -> None:
         log.warning("database_waited_for", what=what, reason=failure.detail)
 
-    return await retry(store, DatabaseUnavailable, OUTAGE_BACKOFF, note, OUTAGE_SECONDS)
+    backoff = Backoff(FIRST_PAUSE_SECONDS, max(FIRST_PAUSE_SECONDS, PAUSE_SHARE * seconds))
+    return await retry(store, DatabaseUnavailable, backoff, note, seconds)
 
 
 def unavailable(failure: DBAPIError) -> DatabaseUnavailable:

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from pydantic import JsonValue
+from pydantic import ValidationError
 
 from artel.bus.bus import Bus
 from artel.bus.topology import command_key, event_key
 from artel.contract.envelope import Command, Envelope, Error, ErrorInfo, Event, Result
-from artel.contract.node_messages import MAX_GIVEN_UP, NODE_DEREGISTERED, REGISTER, REGISTRY
+from artel.contract.node_messages import MAX_GIVEN_UP, NODE_DEREGISTERED, REGISTER, REGISTRY, RegistrationResult
 from artel.errors import ArtelError, Kind
 from artel.logs import get_logger
 from artel.nodes.status import NodeStatus
@@ -103,12 +103,14 @@ class Registration:
                     return
                 due = time.monotonic() + AGAIN_SECONDS
 
-    def _forsake(self, output: JsonValue) -> None:
-        """Give up the commands that the registry names."""
-        ids = output.get("given_up") if isinstance(output, dict) else None
-        for command_id in ids[:MAX_GIVEN_UP] if isinstance(ids, list) else ():
-            if isinstance(command_id, str):
-                self._give_up(command_id)
+    def _apply(self, registered: RegistrationResult) -> None:
+        """Take the epoch, and give up the commands that nobody waits for."""
+        status = self._status
+        if status.epoch != registered.epoch:
+            log.info("node_registered", node=status.file.name, epoch=registered.epoch)
+        status.epoch = registered.epoch
+        for command_id in registered.given_up[:MAX_GIVEN_UP]:
+            self._give_up(command_id)
 
     async def _register(self) -> None:
         """Send the passport and learn the epoch; raise AddressTaken."""
@@ -116,7 +118,6 @@ class Registration:
         params = {"passport": status.passport().dump(), "epoch": status.epoch}
         command = Command(action=REGISTER, params=params, timeout_seconds=REGISTER_SECONDS)
         request = Envelope.of(command, source=status.file.name, nodeuid=status.uid, nodeepoch=status.epoch)
-        problem = "the answer has no epoch"
         self._is_registered = True  # unless it turns out otherwise; `again_soon` may come meanwhile
         try:
             reply = await self._bus.request(command_key(REGISTRY, REGISTER), request, timeout_seconds=REGISTER_SECONDS)
@@ -124,15 +125,19 @@ class Registration:
             problem = failure.detail
         else:
             match reply.data:
-                case Result(output={"epoch": int(epoch)}):
-                    if status.epoch != epoch:
-                        log.info("node_registered", node=status.file.name, epoch=epoch)
-                    status.epoch = epoch
-                    self._forsake(reply.data.output)
-                    return
+                case Result(output=output):
+                    try:
+                        registered = RegistrationResult.model_validate(output)
+                    except ValidationError as invalid:
+                        problem = f"the answer can't be read: {invalid.errors()[0]['msg']}"
+                    else:
+                        self._apply(registered)
+                        return
                 case Error(error=ErrorInfo(code="ALREADY_EXISTS", message=reason)):
                     raise AddressTaken(reason)
                 case Error(error=error):
                     problem = error.message
+                case _:
+                    problem = f"the answer is {reply.type}"
         self._is_registered = False
         log.warning("node_not_registered", node=status.file.name, epoch=status.epoch, reason=problem)

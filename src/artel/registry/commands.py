@@ -1,12 +1,14 @@
 """Rows of commands to nodes: the outbox of a host, scoped to the user whose turn sent them."""
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal
 
+from pydantic import BaseModel
 from sqlalchemy import Row
 
+from artel.contract.envelope import Command, Envelope
 from artel.db.node_tables import node_commands
 from artel.db.tenant import TenantRepository
 from artel.remote_calls import database_time
@@ -35,7 +37,7 @@ class NewCommand:
     node_name: str
     node_uid: str
     node_epoch: int
-    command: dict[str, Any]  # so that another host sends exactly the same
+    command: Command  # so that another host sends exactly the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class NodeCommand(NewCommand):
 
     status: CommandStatus
     problem: Problem | None
-    answer: dict[str, Any] | None
+    answer: Envelope | None
     progress_at: datetime | None
     phase: str | None
     elapsed: float | None
@@ -60,7 +62,8 @@ class NodeCommandRepository(TenantRepository):
     def add(self, command: NewCommand, status: CommandStatus = "sending") -> None:
         """Store a new command."""
         now = database_time(self.connection)
-        self._insert_one({**asdict(command), "status": status, "created_at": now, "updated_at": now})
+        values = {name: getattr(command, name) for name in _NEW_COLUMNS} | {"command": _json(command.command)}
+        self._insert_one({**values, "status": status, "created_at": now, "updated_at": now})
 
     def get(self, command_id: str) -> NodeCommand | None:
         row = self._find_one(node_commands.c.id == command_id)
@@ -74,6 +77,10 @@ class NodeCommandRepository(TenantRepository):
         """Return the commands of a turn, oldest first."""
         return self._ordered(node_commands.c.turn_id == turn_id)
 
+    def answered(self, command_id: str, answer: Envelope) -> bool:
+        """Store the answer of an open command; return whether it was open."""
+        return self.move(command_id, OPEN, "answered", answer=_json(answer))
+
     def move(self, command_id: str, before: Collection[CommandStatus], status: CommandStatus, **values: object) -> bool:
         """Change the status, and maybe other columns, if the status is in `before`; return whether it was."""
         changed = {**values, "status": status, "updated_at": database_time(self.connection)}
@@ -84,8 +91,16 @@ class NodeCommandRepository(TenantRepository):
         return [_command_of(row) for row in self._find(condition, order_by=order)]
 
 
+_NEW_COLUMNS = tuple(field.name for field in fields(NewCommand))
 _COLUMNS = tuple(field.name for field in fields(NodeCommand))
 
 
 def _command_of(row: Row[Any]) -> NodeCommand:
-    return NodeCommand(**{name: getattr(row, name) for name in _COLUMNS})
+    values = {name: getattr(row, name) for name in _COLUMNS}
+    values["command"] = Command.model_validate(row.command)
+    values["answer"] = None if row.answer is None else Envelope.model_validate(row.answer)
+    return NodeCommand(**values)
+
+
+def _json(document: BaseModel) -> dict[str, Any]:
+    return document.model_dump(mode="json", exclude_none=True)

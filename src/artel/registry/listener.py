@@ -1,18 +1,20 @@
 """What nodes say on the bus: requests to register, heartbeats, farewells and progress of tasks."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
-from pydantic import JsonValue
 from sqlalchemy import Connection
 
 from artel.bus.bus import Bus, Delivery, QueueSpec, Subscription
 from artel.bus.topology import command_queue, commands_of, event_key, event_queue
 from artel.contract import node_messages
 from artel.contract.envelope import NOTHING_USED, Command, Envelope, Error, ErrorCode, ErrorInfo, Event, Result
-from artel.contract.node_messages import REGISTRY, ControlApplied, OverLimit, Progress
+from artel.contract.node_messages import REGISTRY, ControlApplied, OverLimit, Progress, RegistrationResult
 from artel.contract.passport import Passport
 from artel.db.engine import Database
-from artel.errors import ArtelError, Kind
+from artel.db.retries import with_outage_retry
+from artel.errors import ArtelError, DatabaseUnavailable, Kind
 from artel.logs import get_logger
 from artel.registry import repository
 from artel.registry.monitor import Monitor
@@ -23,6 +25,9 @@ REQUESTS_AT_ONCE = 4
 EVENTS_AT_ONCE = 16
 CLOSE_SECONDS = 5.0
 MAX_LOCAL_UIDS = 10_000
+OUTAGE_SECONDS = 300.0  # of the database, for which an event that is sent once is held
+
+T = TypeVar("T")
 
 REQUESTS = QueueSpec(command_queue(REGISTRY), (commands_of(REGISTRY),))
 # Without dead letters: nobody misses an old heartbeat, and those of an hour without a server would push out the others.
@@ -40,6 +45,7 @@ class NodeListener:
         self._bus = bus
         self._monitor = monitor
         self._idle_seconds = idle_seconds
+        self._reports = asyncio.Lock()  # of limits, which are handled in their order
         self._subscriptions: list[Subscription] = []
         self.heard: dict[str, None] = {}  # uids of the instances that this process has heard, the newest last
 
@@ -95,11 +101,11 @@ class NodeListener:
         except repository.OlderInstance:
             return _error("ABORTED", f"A later instance of {name} is registered and alive.")
         if is_new:
-            await self._monitor.restarted(name)
+            await _stored(lambda: self._monitor.restarted(name))
         self._note(uid)
         log.info("node_registered", node=name, uid=uid, epoch=epoch)
-        output: dict[str, JsonValue] = {"epoch": epoch, "given_up": list(given_up)}
-        return Result(output=output, metrics=NOTHING_USED)
+        registered = RegistrationResult(epoch=epoch, given_up=tuple(given_up))
+        return Result(output=registered.model_dump(mode="json"), metrics=NOTHING_USED)
 
     async def _on_event(self, delivery: Delivery) -> None:
         envelope = delivery.envelope
@@ -110,6 +116,9 @@ class NodeListener:
             await self._take(envelope.source, envelope.data)
         except InvalidPassport as problem:
             log.warning("node_event_refused", node=envelope.source, key=delivery.key, reason=problem.detail)
+        except DatabaseUnavailable as failure:  # the next heartbeat, or report of progress, says the same
+            self._monitor.missed_events()
+            log.warning("node_event_not_stored", node=envelope.source, key=delivery.key, reason=failure.detail)
 
     async def _take(self, source: str, event: Event) -> None:
         data = event.event_data
@@ -119,9 +128,11 @@ class NodeListener:
             case node_messages.NODE_REGISTERED if isinstance(passport := data.get("passport"), dict):
                 await self._heartbeat({"status": passport.get("status"), **data})
             case node_messages.NODE_DEREGISTERED:
-                await self._deregister(data)
+                await _stored(lambda: self._deregister(data))
             case node_messages.NODE_OVER_LIMIT:
-                await self._monitor.over_limit(read_report(OverLimit, data))
+                report = read_report(OverLimit, data)
+                async with self._reports:
+                    await _stored(lambda: self._monitor.over_limit(report))
             case node_messages.NODE_CONTROL_APPLIED:
                 log.info("node_control_applied", **read_report(ControlApplied, data).model_dump())
             case node_messages.TASK_PROGRESS:
@@ -143,7 +154,7 @@ class NodeListener:
         except repository.AddressTaken as taken:
             raise InvalidPassport(_address_taken(heartbeat.name, taken.name)) from None
         if is_new:
-            await self._monitor.restarted(heartbeat.name)
+            await _stored(lambda: self._monitor.restarted(heartbeat.name))
             log.info("node_registered", node=heartbeat.name, uid=heartbeat.uid, by="heartbeat")
         if is_stored:
             self._note(heartbeat.uid)
@@ -168,6 +179,11 @@ class NodeListener:
         self.heard[uid] = None
         if len(self.heard) > MAX_LOCAL_UIDS:
             del self.heard[next(iter(self.heard))]
+
+
+async def _stored(store: Callable[[], Awaitable[T]]) -> T:
+    """Store what a node says only once, when the database is back."""
+    return await with_outage_retry(store, "node event", OUTAGE_SECONDS)
 
 
 def _address_taken(name: str, other: str) -> str:

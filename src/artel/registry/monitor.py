@@ -139,7 +139,7 @@ class Monitor:
                 await self._resolve(key)
 
     async def over_limit(self, change: OverLimit) -> None:
-        """Raise or resolve the alert that a node exceeds a limit, in the projects that it works for.
+        """Raise or resolve the alert that a node exceeds a limit, in the projects that it works for; idempotent.
 
         An instance that was replaced says nothing about the node any more.
         """
@@ -205,6 +205,8 @@ class Monitor:
         try:
             if not await self._database.of(Principal(user_id)).run(raise_alert, alert, subject):
                 return
+        except DatabaseUnavailable:
+            raise
         except (ArtelError, IntegrityError) as failure:  # the project is gone, or another process was faster
             log.info("alert_not_raised", kind=kind, project_id=project_id, reason=str(failure))
             return
@@ -224,6 +226,8 @@ class Monitor:
         try:
             if await self._database.of(Principal(user_id)).run(resolve_alert, project_id, kind, subject):
                 log.info("alert_resolved", kind=kind, project_id=project_id)
+        except DatabaseUnavailable:
+            raise
         except ArtelError as failure:
             log.info("alert_not_resolved", kind=kind, project_id=project_id, reason=failure.detail)
 

@@ -11,9 +11,10 @@ from typing import Literal
 from artel.auth.principal import Principal
 from artel.bus.bus import Bus, BusUnavailable, Delivery, QueueFull, QueueSpec, Subscription
 from artel.bus.topology import command_key, event_key, event_queue, reply_queue
-from artel.contract.envelope import Command, Envelope, Error, ErrorInfo, Event, InvalidMessage, Result
+from artel.contract.envelope import Envelope, Error, ErrorInfo, Event, InvalidMessage, Result
 from artel.contract.node_messages import SERVER, Progress
 from artel.db.engine import Database
+from artel.db.retries import with_outage_retry
 from artel.db.tx import Tx
 from artel.errors import DatabaseUnavailable, ServerBusy
 from artel.ids import uuid7
@@ -56,7 +57,6 @@ class _InFlight:
 
     principal: Principal
     stored: NewCommand
-    command: Command
     deadline: float
     on_progress: OnProgress
     uid: str
@@ -125,14 +125,12 @@ class NodeClient:
         for subscription in self._subscriptions:
             await subscription.cancel(grace_seconds=CLOSE_SECONDS)
 
-    async def ask(
-        self, principal: Principal, stored: NewCommand, command: Command, deadline: float, on_progress: OnProgress
-    ) -> Envelope:
+    async def ask(self, principal: Principal, stored: NewCommand, deadline: float, on_progress: OnProgress) -> Envelope:
         """Return the node's RESULT or ERROR; raise NodeLost if there will be none, and ServerBusy.
 
         `deadline` is in seconds of `time.monotonic()`; the caller stops waiting then.
         """
-        waiting = _InFlight(principal, stored, command, deadline, on_progress, stored.node_uid)
+        waiting = _InFlight(principal, stored, deadline, on_progress, stored.node_uid)
         of_project = sum(other.tenant == waiting.tenant for other in self._in_flight.values())
         if len(self._in_flight) >= MAX_IN_FLIGHT or of_project >= MAX_IN_FLIGHT_OF_PROJECT:
             raise ServerBusy("Too many tasks are waiting for nodes. Try again in a moment.", retry_after=5)
@@ -188,13 +186,13 @@ class NodeClient:
         if left <= 0:
             return True  # the caller stops waiting
         envelope = Envelope.of(
-            waiting.command.model_copy(update={"timeout_seconds": left}),
+            stored.command.model_copy(update={"timeout_seconds": left}),
             source=SERVER,
             subject=stored.id,
             message_id=stored.id,
         )
         waiting.heard_at = time.monotonic()
-        key, address = command_key(stored.node_name, waiting.command.action), self._address
+        key, address = command_key(stored.node_name, stored.command.action), self._address
         try:
             routed = await self._bus.publish(
                 key, envelope, ttl_seconds=left, reply_to=address, correlation_id=waiting.correlation_id
@@ -244,7 +242,9 @@ class NodeClient:
             waiting.answer(_unreadable(waiting, f"It is {envelope.type}."))
             return
         name = waiting.stored.node_name
-        newest = max(await self.registry.epoch_of(name), waiting.stored.node_epoch)
+        left = max(0.0, waiting.deadline - time.monotonic())
+        registered = await with_outage_retry(lambda: self.registry.epoch_of(name), "node answer", left)
+        newest = max(registered, waiting.stored.node_epoch)
         # Only the bus answers without an epoch: that it can't read the command.
         is_refusal = envelope.nodeepoch is None and isinstance(envelope.data, Error)
         if not is_refusal and (envelope.nodeepoch or 0) < newest:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 from sqlalchemy import Connection
@@ -126,7 +126,7 @@ class NodeRun:
         try:
             step = await self._next_step(messages)
             while True:
-                output = await self._output(step)
+                output = await self._run_step(step)
                 tool_request = tool_calls_of(output)
                 if tool_request is None:
                     text = text_of(output)
@@ -140,7 +140,7 @@ class NodeRun:
                     calls=tool_request.calls,
                     tool_calls=self._parked.tool_calls,
                 )
-                step = await self._continued(parked)
+                step = await self._after_tool_calls(parked)
         except NeedsUser as needs:
             raise Parked(needs, ParkedRun(node=self._parked)) from None
 
@@ -156,15 +156,15 @@ class NodeRun:
         if last is not None and last.step > parked_step and is_resumable(last):
             log.info("node_command_resumed", command_id=last.id, node=last.node_name, status=last.status)
             self._attempt = last.attempt
-            step = _Step(last.step, str(last.command["action"]), last.command.get("params", {}), last)
+            step = _Step(last.step, last.command.action, last.command.params, last)
             self._parked = await self._parked_before(step, last.node_name)
             for command in stored[:-1]:
-                self._recount(command, counts=command.step > parked_step)
+                self._count_earlier(command, counts=command.step > parked_step)
             return step
         if waiting and waiting.state:
-            return await self._continued(waiting)
+            return await self._after_tool_calls(waiting)
         node = await self._choose()
-        return _Step(0, ANSWER, await self._params(messages, node), node=node)
+        return _Step(0, ANSWER, await self._answer_params(messages, node), node=node)
 
     async def _parked_before(self, step: _Step, name: str) -> ParkedNodeRun:
         """Return what a run is parked with if it must wait before a command is sent again, which was sent to a node."""
@@ -177,7 +177,7 @@ class NodeRun:
         known = {"step": step.number - 1, "state": params.state, "results": params.results}
         return parked.model_copy(update=known)
 
-    async def _params(self, messages: tuple[Message, ...], node: RegisteredNode) -> dict[str, JsonValue]:
+    async def _answer_params(self, messages: tuple[Message, ...], node: RegisteredNode) -> dict[str, JsonValue]:
         """Return the parameters of `answer`: the task, and what the agent is told besides, within the context limit."""
         request = Request(
             node.passport.spec.model or self._agent.model,
@@ -204,7 +204,7 @@ class NodeRun:
         )
         return params.model_dump(mode="json", exclude_none=True)
 
-    async def _continued(self, tool_request: ParkedNodeRun) -> _Step:
+    async def _after_tool_calls(self, tool_request: ParkedNodeRun) -> _Step:
         """Make the calls that a node asked for, and return the command that gives it the results."""
         self._parked = tool_request
         while self._parked.calls:
@@ -221,7 +221,7 @@ class NodeRun:
 
     # Commands
 
-    async def _output(self, step: _Step) -> JsonValue:
+    async def _run_step(self, step: _Step) -> JsonValue:
         """Carry out a step, on other nodes if one fails, and return its output."""
         while True:
             command = step.stored or await self._store(step)
@@ -233,7 +233,7 @@ class NodeRun:
                     raise TaskStopped("The task was stopped.") from None
                 is_back_soon = lost.reason == "lost"
                 what = NODE_PROBLEMS[lost.reason]
-                problem: Exception = self._unavailable(f"The node {command.node_name} {what}, and no other one")
+                problem: Exception = self._no_node(f"The node {command.node_name} {what}, and no other one")
             else:
                 if isinstance(data, Result):
                     self._answered_by = command.node_name
@@ -242,7 +242,7 @@ class NodeRun:
                 if not data.error.retryable:
                     raise problem
                 is_back_soon = False
-            step = await self._elsewhere(step, command, problem, is_back_soon=is_back_soon)
+            step = await self._fail_over(step, command, problem, is_back_soon=is_back_soon)
 
     async def _store(self, step: _Step) -> NewCommand:
         """Choose a node, reserve what the command may cost, and store it."""
@@ -280,17 +280,17 @@ class NodeRun:
             node_name=node.name,
             node_uid=node.uid,
             node_epoch=node.epoch,
-            command=command.model_dump(mode="json", exclude_none=True),
+            command=command,
         )
         storing = asyncio.ensure_future(with_outage_retry(lambda: self._space.database.run(_add_command, new), "run"))
         try:
             await asyncio.shield(storing)
         except BaseException:
-            await asyncio.shield(asyncio.ensure_future(self._not_sent(new, storing)))
+            await asyncio.shield(asyncio.ensure_future(self._close_unsent(new, storing)))
             raise
         return new
 
-    async def _not_sent(self, new: NewCommand, storing: "asyncio.Future[None]") -> None:
+    async def _close_unsent(self, new: NewCommand, storing: "asyncio.Future[None]") -> None:
         """Give up a command before it is sent; if it is stored and the server stops, the next one sends it."""
         await asyncio.wait({storing})
         if not storing.cancelled() and storing.exception() is None:
@@ -302,14 +302,13 @@ class NodeRun:
     async def _reply(self, stored: NewCommand) -> Result | Error:
         """Return the node's answer; raise NodeLost. A task that is cancelled or late is stopped on the node."""
         if isinstance(stored, NodeCommand) and stored.answer is not None:  # another host got it
-            reply = Envelope.model_validate(stored.answer)
+            reply = stored.answer
         else:
-            command = Command.model_validate(stored.command)
             ask = self._services.nodes.ask
             try:
                 # The node's monitor watches its progress meanwhile.
                 with self._run.timeout.waiting():
-                    reply = await ask(self._space.principal, stored, command, self._run.deadline, self._progressed)
+                    reply = await ask(self._space.principal, stored, self._run.deadline, self._note_progress)
             except NodeLost:
                 raise
             except ServerBusy:
@@ -319,12 +318,11 @@ class NodeRun:
             except BaseException:
                 await asyncio.shield(asyncio.ensure_future(self._abandon(stored, "cancelled", "cancelled")))
                 raise
-            answer = reply.model_dump(mode="json", exclude_none=True)
-            await with_outage_retry(lambda: self._space.database.run(_note_answer, stored.id, answer), "run")
+            await with_outage_retry(lambda: self._space.database.run(_note_answer, stored.id, reply), "run")
         data = reply.data
         if not isinstance(data, Result | Error):
             raise AgentFailed(f"The node {stored.node_name} sent something else than an answer.")
-        self._count(data.metrics)
+        self._count_usage(data.metrics)
         await self._settle(stored.id, data.metrics.cost_usd)
         return data
 
@@ -344,7 +342,7 @@ class NodeRun:
         await self._services.nodes.stop(stored.node_name, stored.id, reason)
         await self._settle(stored.id, cost)
 
-    async def _elsewhere(self, step: _Step, failed: NewCommand, problem: Exception, *, is_back_soon: bool) -> _Step:
+    async def _fail_over(self, step: _Step, failed: NewCommand, problem: Exception, *, is_back_soon: bool) -> _Step:
         """Return the step for another node; raise `problem` if there is none.
 
         The same node may be used again, and is waited for, if it `is_back_soon`.
@@ -352,7 +350,7 @@ class NodeRun:
         self._failovers += 1
         self._attempt += 1
         if step.has_approval:
-            problem = self._interrupted(failed.node_name)
+            problem = self._interruption(failed.node_name)
         if not is_back_soon:
             self._failed.add(failed.node_name)
         until = min(time.monotonic() + (FAILOVER_SECONDS if is_back_soon else 0), self._run.deadline)
@@ -366,7 +364,7 @@ class NodeRun:
             await asyncio.sleep(LOOK_SECONDS)
         raise problem
 
-    def _progressed(self, progress: Progress) -> None:
+    def _note_progress(self, progress: Progress) -> None:
         if progress.phase:
             self._run.timeout.phase(progress.phase[:PHASE_CHARACTERS])
 
@@ -379,13 +377,13 @@ class NodeRun:
         with self._run.timeout.waiting():
             while node is None and not is_over:
                 away = await self._away(step)
-                is_over = time.monotonic() - began >= self._patience(away, began)
+                is_over = time.monotonic() - began >= self._waiting_seconds(away, began)
                 await asyncio.sleep(0 if is_over else LOOK_SECONDS)
                 node = await self._find(step)  # also at the end: it may be back since it was looked for
         if node is None and step is not None and step.has_approval:
-            raise self._interrupted(self._parked.node)
+            raise self._interruption(self._parked.node)
         if node is None:
-            raise self._refused or self._unavailable("No node that this project may use", away)
+            raise self._refused or self._no_node("No node that this project may use", away)
         return node
 
     async def _away(self, step: _Step | None) -> list[RegisteredNode]:
@@ -398,7 +396,7 @@ class NodeRun:
         found = await find(self._agent.capabilities)
         return [node for node in found if self._agent.capabilities or word(node.name) == word(self._agent.name)]
 
-    def _patience(self, away: list[RegisteredNode], began: float) -> float:
+    def _waiting_seconds(self, away: list[RegisteredNode], began: float) -> float:
         """Return for how many seconds to wait: for a paused node half of the time that there was for the task."""
         if any(node.is_paused for node in away):
             return (self._run.deadline - began) / 2
@@ -445,13 +443,13 @@ class NodeRun:
         nodes = await self._services.nodes.registry.alive(allowed)
         return next((node.name for node in nodes if word(node.name) == word(self._agent.name)), None)
 
-    def _interrupted(self, node: str) -> AgentFailed:
+    def _interruption(self, node: str) -> AgentFailed:
         return AgentFailed(
             f"The node {node} is gone, or was interrupted after you had approved a call of its tool. Whether the call "
             "was made is unknown, so no other node makes it again. Look what it has done, and ask again."
         )
 
-    def _unavailable(self, beginning: str, away: Sequence[RegisteredNode] = ()) -> AgentUnavailable:
+    def _no_node(self, beginning: str, away: Sequence[RegisteredNode] = ()) -> AgentUnavailable:
         wanted = ", ".join(self._agent.capabilities) or f"the name {self._agent.name}"
         paused = ", ".join(node.name for node in away if node.is_paused)
         reason = f" (paused: {paused})" if paused else ""
@@ -481,7 +479,7 @@ class NodeRun:
         if self._run.budget_guard is not None:
             await self._run.budget_guard.settle(command_id, charged(cost, self._most_usd))
 
-    def _count(self, metrics: Metrics) -> None:
+    def _count_usage(self, metrics: Metrics) -> None:
         """Add what a node has used to the usage of the task."""
         is_used = metrics.llm_calls or metrics.input_tokens or metrics.cost_usd != 0  # also if its cost is unknown
         cost = charged(metrics.cost_usd, self._most_usd)
@@ -490,16 +488,16 @@ class NodeRun:
             model, calls = storable(metrics.model)[:200] or self._model, min(max(1, metrics.llm_calls), MAX_TOKENS)
             self._task.tally.add(Usage(model, *tokens, cost, calls))
 
-    def _recount(self, command: NodeCommand, *, counts: bool) -> None:
+    def _count_earlier(self, command: NodeCommand, *, counts: bool) -> None:
         """Count the tool calls of an earlier command of the run, and what it used if that `counts`."""
         if command.answer is None:
             return
-        data = Envelope.model_validate(command.answer).data
+        data = command.answer.data
         if isinstance(data, Result) and (tool_request := tool_calls_of(data.output)):
             made = self._parked.tool_calls + len(tool_request.calls)
             self._parked = self._parked.model_copy(update={"tool_calls": made})
         if counts and isinstance(data, Result | Error):
-            self._count(data.metrics)
+            self._count_usage(data.metrics)
 
     def _seconds_left(self) -> float:
         return max(0.001, self._run.deadline - time.monotonic())
@@ -523,7 +521,7 @@ def is_resumable(command: NodeCommand) -> bool:
         return True
     if command.status != "answered" or command.answer is None:
         return False
-    data = Envelope.model_validate(command.answer).data
+    data = command.answer.data
     return isinstance(data, Result) and tool_calls_of(data.output) is None
 
 
@@ -538,8 +536,8 @@ def _add_command(tx: Tx, new: NewCommand) -> None:
         repository.add(new)
 
 
-def _note_answer(tx: Tx, command_id: str, answer: dict[str, Any]) -> None:
-    NodeCommandRepository(tx).move(command_id, OPEN, "answered", answer=answer)
+def _note_answer(tx: Tx, command_id: str, answer: Envelope) -> None:
+    NodeCommandRepository(tx).answered(command_id, answer)
 
 
 def _close(tx: Tx, command_id: str, status: CommandStatus) -> bool:
