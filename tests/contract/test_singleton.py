@@ -219,6 +219,7 @@ async def test_node_that_was_cut_off_ends_without_doing_what_another_instance_di
         await until(lambda: len([each for each in client.answers if each.subject == begun.id]) > count)
 
         assert first.finished.result().cause == "name_taken"
+        assert held.kinds == ["understanding", "answer"]  # and no critique: it called no model without the lock
         assert {each.nodeuid for each in client.answers} == {second.status.uid}
         assert {each.id for each in await client.answers_to(begun)} == {answer.id}
         assert len({each.id for each in await client.answers_to(waiting)}) == 1

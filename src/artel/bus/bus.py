@@ -142,7 +142,10 @@ class Lock(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """Whether the name is held now; False as soon as another bus might hold it."""
+        """Whether the name is held now, as far as this process knows."""
+
+    async def is_confirmed(self) -> bool:
+        """Return whether the name is held; ask the broker first if it last said so more than a second ago."""
 
     async def release(self) -> None:
         """Free the name at once."""

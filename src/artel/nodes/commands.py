@@ -90,7 +90,7 @@ class Commands:
                     await self._give_back(command)
                 log.info("command_for_another_node", target_node=command.target_node)
                 return
-            await self._services.may_act()
+            await self._services.fence.wait()
             if (late := _lateness(delivery, command)) is not None:
                 log.warning("command_expired", late_seconds=round(late, 1))
                 await self._reply(delivery, _expired(late), task_id)
@@ -100,7 +100,7 @@ class Commands:
             try:
                 # Shielded, because another sender may wait for it too.
                 answer = await asyncio.shield(execution.task)
-                await self._services.may_act()
+                await self._services.fence.wait()
                 await self._reply(delivery, answer, task_id)
                 kill_points.reached("node.replied")
             finally:
@@ -156,7 +156,7 @@ class Commands:
             return stored
         answer = await self._execute(execution, delivery, command)
         if isinstance(answer.data, Error):
-            await self._services.may_act()  # else a failure for lack of the lock might become the answer
+            await self._services.fence.wait()  # else a failure for lack of the lock might become the answer
         # Failures that may pass too: a sender that wants another try sends a command with a key of its own.
         return await self._kept(key, answer)
 
@@ -179,6 +179,8 @@ class Commands:
                 raise
             current.uncancel()
             data = _cancelled()
+        except Requeue:
+            raise
         except (ArtelError, TimeoutError) as problem:
             data = Error(error=error_info(problem, time.monotonic() - execution.began))
         except Exception as problem:

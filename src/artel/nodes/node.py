@@ -14,6 +14,7 @@ from artel.logs import get_logger, set_level
 from artel.nodes.commands import Commands
 from artel.nodes.connection import NodeConnection
 from artel.nodes.control import ControlListener, ControlRefused
+from artel.nodes.fence import Fence
 from artel.nodes.heartbeat import HeartbeatThread
 from artel.nodes.idempotency import AnswerStore
 from artel.nodes.intake import Intake
@@ -52,12 +53,13 @@ class NodeParts:
         self.lock = lock
         self.tools = tools
         self.store = store
+        self.fence = Fence(self._may_act)
         services = TaskServices(
             file=lambda: status.file,
             brain=node.brain,
             tools=tools,
             status=status,
-            may_act=self._may_act,
+            fence=self.fence,
             store=store,
             node_key=node.settings.node_key,
             most_tool_calls=node.settings.max_tool_calls_per_task,
@@ -231,14 +233,16 @@ class Node:
         self._begin_stop(NodeExit("address_taken", reason), 0.0)
 
     def _lock_changed(self, state: LockState) -> None:
-        """Take commands only with the lock; end at once if another instance works under this name."""
+        """Take commands and call tools only with the lock; end at once if another instance works under this name."""
         parts = self._started
         self.status.has_lock = state is LockState.HELD
         parts.heartbeat.send_now()
         parts.intake.allow(state is LockState.HELD)
         if state is LockState.HELD:
             parts.registration.again_soon()
-        elif state is LockState.CONFLICT:
+        else:
+            parts.fence.interrupt()
+        if state is LockState.CONFLICT:
             self._begin_stop(NodeExit("name_taken", f"another instance of {self.name} has taken over"), 0.0)
 
     def _begin_stop(self, why: NodeExit, grace_seconds: float | None) -> asyncio.Task[None]:
