@@ -12,7 +12,7 @@ from uuid import uuid4
 from pydantic import SecretStr
 
 from artel.brain.brain import Brain, Completion, Request
-from artel.bus.bus import Bus, Delivery, QueueSpec
+from artel.bus.bus import DEFAULT_TTL_SECONDS, Bus, Delivery, QueueSpec
 from artel.bus.local import LocalBroker, LocalBus
 from artel.bus.rabbit import RabbitBus
 from artel.bus.topology import command_key, reply_queue
@@ -149,15 +149,16 @@ class Client:
         await self.bus.subscribe(spec, self._receive)
 
     async def send(self, key: str, action: str, params: dict[str, Any], **fields: Any) -> Envelope:
-        """Send a command and return it; fields of the envelope are `subject` and `age_seconds`."""
+        """Send a command and return it; some fields are those of the message."""
         subject, age = fields.pop("subject", None), fields.pop("age_seconds", 0.0)
-        message_id = fields.pop("message_id", None)
+        message_id, ttl_seconds = fields.pop("message_id", None), fields.pop("ttl_seconds", DEFAULT_TTL_SECONDS)
         command = Command.model_validate({"action": action, "params": params, **fields})
         envelope = Envelope.of(command, source="client", subject=subject, message_id=message_id)
         if age:
             written = datetime.fromtimestamp(datetime.now(UTC).timestamp() - age, UTC)
             envelope = envelope.model_copy(update={"time": written})
-        assert await self.bus.publish(key, envelope, reply_to=self.queue, correlation_id=envelope.id)
+        about = {"reply_to": self.queue, "correlation_id": envelope.id}
+        assert await self.bus.publish(key, envelope, ttl_seconds=ttl_seconds, **about)
         return envelope
 
     async def ask(self, node: Node, action: str, params: dict[str, Any], **fields: Any) -> Envelope:

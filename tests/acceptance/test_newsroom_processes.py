@@ -1,4 +1,4 @@
-"""examples/newsroom as its README says: three processes and a server on RabbitMQ, and the client of the documentation."""
+"""examples/newsroom as its README says, three processes on RabbitMQ, and the client of the documentation."""
 
 import json
 import os

@@ -305,7 +305,7 @@ async def test_expired_command_is_dropped_with_an_error_even_if_clocks_differ_by
         ]
     assert brain.asked == []
     in_time = [
-        await client.ask(node, "write_article", {"topic": "dogs"}, timeout_seconds=60, age_seconds=age)
+        await client.ask(node, "write_article", {"topic": "dogs"}, timeout_seconds=60, ttl_seconds=60, age_seconds=age)
         for age in (CLOCK_SKEW_SECONDS, -CLOCK_SKEW_SECONDS)
     ]
 
@@ -321,7 +321,7 @@ async def test_command_that_waited_too_long_inside_the_node_is_dropped_with_an_e
     node, client = await nodes.start(brain=brain), await nodes.client()
     command = Envelope.of(Command(action="write_article", params=CATS, timeout_seconds=10), source="client")
     received_at = time.monotonic() - 11
-    delivery = Delivery(command, command_key(node.name, "write_article"), client.queue, command.id, 1, received_at)
+    delivery = Delivery(command, command_key(node.name, "write_article"), client.queue, command.id, 1, 10, received_at)
 
     await node._started.commands.handle(delivery)
 

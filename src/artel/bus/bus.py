@@ -88,6 +88,7 @@ class Delivery:
     reply_to: str | None
     correlation_id: str | None
     attempt: int
+    ttl_seconds: float | None = field(default=None, compare=False)  # None: the broker never drops it
     received_at: float = field(default_factory=time.monotonic, compare=False)  # in seconds of `time.monotonic()`
 
 

@@ -248,7 +248,7 @@ class LocalBus(BaseBus):
         reply_to: str | None = None,
         correlation_id: str | None = None,
     ) -> bool:
-        received = Received(envelope.to_bytes(), check_key(key), reply_to, correlation_id, attempt=1)
+        received = Received(envelope.to_bytes(), check_key(key), reply_to, correlation_id, 1, ttl_seconds)
         self._check_open()
         routed = self._broker.publish(received, ttl_seconds)
         await asyncio.sleep(0)  # backpressure: lets handlers run when a caller publishes in a loop

@@ -69,7 +69,14 @@ def _received(message: AbstractIncomingMessage) -> Received:
         message.reply_to,
         message.correlation_id,
         attempt=1 + (returned if isinstance(returned, int) else 0),
+        ttl_seconds=_ttl_of(message),
     )
+
+
+def _ttl_of(message: AbstractIncomingMessage) -> float | None:
+    """Return after how many seconds in a queue the broker drops a message, None if it never does."""
+    expiration = message.expiration
+    return float(expiration) if isinstance(expiration, int | float) else None
 
 
 async def _settle(message: AbstractIncomingMessage, settlement: Settlement) -> None:

@@ -38,7 +38,7 @@ from artel.nodes.task_scope import TaskScope
 
 MAX_STOPPED = 2 * MAX_GIVEN_UP
 NEVER_AGAIN = datetime.max.replace(tzinfo=UTC)
-CLOCK_SKEW_SECONDS = 120.0  # that the clocks of two machines may differ by
+CLOCK_SKEW_SECONDS = 120.0  # that clocks may differ by if the broker drops what is late
 GIVE_BACK_SECONDS = 1.0  # for the other node to get free, because a message is delivered only a few times
 MILLISECONDS = 1_000
 
@@ -91,9 +91,8 @@ class Commands:
                 log.info("command_for_another_node", target_node=command.target_node)
                 return
             await self._services.fence.wait()
-            if (late := _lateness(delivery, command)) is not None:
-                log.warning("command_expired", late_seconds=round(late, 1))
-                await self._reply(delivery, _expired(late), task_id)
+            if (seconds := _seconds_left(delivery, command)) <= 0:
+                await self._drop(delivery, -seconds)
                 return
             kill_points.reached("node.received")
             execution = self._execution(delivery, command, TaskScope.of(task_id, command.context))
@@ -105,6 +104,11 @@ class Commands:
                 kill_points.reached("node.replied")
             finally:
                 self._clean_up(execution)
+
+    async def _drop(self, delivery: Delivery, late: float) -> None:
+        """Answer a command that came too late."""
+        log.warning("command_expired", late_seconds=round(late, 1))
+        await self._reply(delivery, _expired(late), delivery.envelope.subject or delivery.envelope.id)
 
     async def _give_back(self, command: Command) -> NoReturn:
         """Leave a command to the other node that takes from this queue; without one it becomes a dead letter."""
@@ -268,7 +272,7 @@ def _request(delivery: Delivery, command: Command, scope: TaskScope) -> TaskRequ
     """Return the task of a command with its limits; the shortest time wins."""
     context, policy = command.context, command.retry_policy or RetryPolicy()
     limits = context.limits if context else None
-    seconds = [] if command.timeout_seconds is None else [command.timeout_seconds - _waited(delivery)]
+    seconds = [] if command.timeout_seconds is None else [_seconds_left(delivery, command)]
     if limits and limits.timeout_ms is not None:
         seconds.append(limits.timeout_ms / MILLISECONDS)
     return TaskRequest(
@@ -297,20 +301,18 @@ def _expired(late: float) -> Answer:
     return Answer(id=uuid7(), data=Error(error=error, metrics=NOTHING_USED))
 
 
-def _waited(delivery: Delivery) -> float:
-    """Return the seconds that a command has waited in this process."""
-    return time.monotonic() - delivery.received_at
+def _seconds_left(delivery: Delivery, command: Command) -> float:
+    """Return how much is left of the time of a command, which is negative if it is too late.
 
-
-def _lateness(delivery: Delivery, command: Command) -> float | None:
-    """Return by how many seconds a command is too late, None if it is not.
-
-    The broker drops what is too old in the queue. The clock of the sender is trusted only roughly.
+    If the broker drops the command in time, the clock of the sender is trusted only roughly. Of a command without such
+    an expiration nothing but that clock tells how long it has waited in the queue.
     """
     limit = command.timeout_seconds or DEFAULT_TTL_SECONDS
     age = (datetime.now(UTC) - delivery.envelope.time).total_seconds()
-    late = max(_waited(delivery) - limit, age - limit - CLOCK_SKEW_SECONDS)
-    return late if late > 0 else None
+    if delivery.ttl_seconds is not None and delivery.ttl_seconds <= limit:
+        age -= CLOCK_SKEW_SECONDS
+    waited = time.monotonic() - delivery.received_at  # in this process
+    return limit - max(age, waited)
 
 
 def _is_same_address(target: str | None, name: str) -> bool:
