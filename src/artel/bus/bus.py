@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from artel.contract.envelope import Envelope, InvalidMessage
+from artel.contract.envelope import Envelope, ErrorCode, InvalidMessage
 from artel.errors import ArtelError, Kind
 
 DEFAULT_TTL_SECONDS = 300.0
@@ -49,6 +49,10 @@ class InvalidKey(ArtelError, kind=Kind.INVALID, code="invalid_key"):
 
 class MessageRefused(InvalidMessage, code="message_refused"):
     """Raised by a handler: nobody who reads this queue can handle the message."""
+
+    def __init__(self, detail: str, error_code: ErrorCode = "INVALID_ARGUMENT") -> None:
+        super().__init__(detail)
+        self.error_code = error_code
 
 
 class Requeue(Exception):
@@ -197,7 +201,7 @@ class Bus(Sender, Protocol):
 
         A message is acknowledged when the handler returns, so a handler replies before that. If it raises, the message
         is redelivered, up to `max_deliveries` in total, and then becomes a dead letter. An invalid message, or
-        one for which it raises MessageRefused, becomes a dead letter at once and is answered with INVALID_ARGUMENT;
+        one for which it raises MessageRefused, becomes a dead letter at once and is answered with an error;
         `on_invalid` is told of it first, with its correlation id.
         Raises NameTaken, QueueMismatch or BusUnavailable.
         """

@@ -68,7 +68,8 @@ class LocalQueue:
         """Requeue, dead-letter or drop a delivered message, then dispatch the next one."""
         attempt = message.received.attempt
         if settlement is Settlement.DEAD:
-            self._dead_letter(message, Reason.INVALID)
+            is_invalid = problem_of(message.received.body, message.received.key)
+            self._dead_letter(message, Reason.INVALID if is_invalid else Reason.FAILED)
         elif settlement is Settlement.AGAIN and attempt >= self.spec.max_deliveries:
             self._dead_letter(message, Reason.FAILED)
         elif settlement is Settlement.AGAIN and not self._closed:

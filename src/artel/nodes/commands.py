@@ -14,7 +14,7 @@ from structlog.contextvars import bound_contextvars
 
 from artel import kill_points
 from artel.bus.bus import DEFAULT_TTL_SECONDS, Bus, Delivery, InvalidKey, MessageRefused, Requeue
-from artel.bus.topology import word
+from artel.bus.topology import any_key, command_key, word
 from artel.contract.envelope import (
     NOTHING_USED,
     Command,
@@ -35,6 +35,7 @@ from artel.nodes.errors import error_info
 from artel.nodes.idempotency import AnswerStore
 from artel.nodes.task import NodeTask, TaskRequest, TaskServices
 from artel.nodes.task_scope import TaskScope
+from artel.text import shorten
 
 MAX_STOPPED = 2 * MAX_GIVEN_UP
 NEVER_AGAIN = datetime.max.replace(tzinfo=UTC)
@@ -86,9 +87,7 @@ class Commands:
         name = self._services.file().name
         with bound_contextvars(node=name, task_id=task_id, action=command.action, message_id=envelope.id):
             if command.target_node not in (None, name):
-                if _is_same_address(command.target_node, name):
-                    await self._give_back(command)
-                log.info("command_for_another_node", target_node=command.target_node)
+                await self._leave_to(command.target_node, delivery, command)
                 return
             await self._services.fence.wait()
             if (seconds := _seconds_left(delivery, command)) <= 0:
@@ -109,6 +108,43 @@ class Commands:
         """Answer a command that came too late."""
         log.warning("command_expired", late_seconds=round(late, 1))
         await self._reply(delivery, _expired(late), delivery.envelope.subject or delivery.envelope.id)
+
+    async def _leave_to(self, target: str, delivery: Delivery, command: Command) -> None:
+        """Let the node that a command is meant for have it, if it does not get it anyway.
+
+        A command to all of the type reaches every node, one in this node's own queue is lost on purpose. Of the shared
+        queue only one node takes each command: it forwards those that are meant for another.
+        """
+        file = self._services.file()
+        if delivery.key == any_key(file.type):
+            await self._forward(target, delivery, command)
+        elif _is_same_address(target, file.name):
+            await self._give_back(command)
+        else:
+            log.info("command_for_another_node", target_node=target)
+
+    async def _forward(self, target: str, delivery: Delivery, command: Command) -> None:
+        """Send a command on to the queue of another node, with what is left of its time."""
+        seconds = _seconds_left(delivery, command)
+        if seconds <= 0:
+            await self._drop(delivery, -seconds)
+            return
+        try:
+            routed = await self._bus.publish(
+                command_key(target, command.action),
+                delivery.envelope,
+                ttl_seconds=seconds,
+                reply_to=delivery.reply_to,
+                correlation_id=delivery.correlation_id,
+            )
+        except InvalidKey as problem:
+            raise MessageRefused(problem.detail) from problem
+        if not routed:
+            raise MessageRefused(
+                f"There is no node {shorten(target, 100)!r}. Start it, or send the command without target_node.",
+                "FAILED_PRECONDITION",
+            )
+        log.info("command_forwarded", target_node=target)
 
     async def _give_back(self, command: Command) -> NoReturn:
         """Leave a command to the other node that takes from this queue; without one it becomes a dead letter."""
