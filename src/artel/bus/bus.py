@@ -11,6 +11,7 @@ from artel.errors import ArtelError, Kind
 
 DEFAULT_TTL_SECONDS = 300.0
 DEFAULT_GRACE_SECONDS = 30.0
+RETIRED_SECONDS = 31 * 24 * 3600.0  # after which the queues of a name that nobody uses are deleted
 MAX_DELIVERIES = 5
 MAX_LENGTH = 10_000
 
@@ -65,7 +66,8 @@ class QueueSpec:
 
     A durable queue outlives its subscribers, which share its messages, and a restart of the broker. Other queues have
     one subscriber and are deleted with it. An exclusive queue has at most one subscriber at a time.
-    Without `dead_letters`, messages that expire, are invalid or fail too often are dropped.
+    Without `dead_letters`, messages that expire, are invalid or fail too often are dropped. A queue with
+    `expires_seconds` is deleted when it had no subscriber for that time; one that exists without it is used as it is.
     """
 
     name: str
@@ -75,6 +77,7 @@ class QueueSpec:
     max_deliveries: int = MAX_DELIVERIES
     max_length: int = MAX_LENGTH
     dead_letters: bool = True
+    expires_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not self.durable and not self.exclusive:

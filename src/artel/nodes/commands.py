@@ -105,7 +105,7 @@ class Commands:
                 self._clean_up(execution)
 
     async def _drop(self, delivery: Delivery, late: float) -> None:
-        """Answer a command that came too late."""
+        """Refuse a command that came too late."""
         log.warning("command_expired", late_seconds=round(late, 1))
         await self._reply(delivery, _expired(late), delivery.envelope.subject or delivery.envelope.id)
 
