@@ -11,7 +11,7 @@ from artel.bus.topology import any_key, command_key, command_queue, commands_of,
 from artel.contract.agent_file import AgentFile
 from artel.contract.envelope import Command, Envelope, Result
 from artel.nodes.commands import CLOCK_SKEW_SECONDS
-from artel.nodes.node import Node
+from artel.nodes.node import AgentNode
 from tests.agents import SilentBrain
 from tests.buses import Inbox, wait_for_dead_letters
 from tests.node_worlds import LocalWorld, NodeBrain, Nodes, RabbitWorld, code_of, node_file
@@ -39,7 +39,7 @@ def another(file: AgentFile) -> AgentFile:
 async def test_each_command_to_any_node_of_a_type_is_answered_by_its_target(nodes: Nodes) -> None:
     file = node_file()
     first, second, client = await nodes.start(file), await nodes.start(another(file)), await nodes.client()
-    targets: dict[str, Node] = {}
+    targets: dict[str, AgentNode] = {}
     for number in range(10):
         target = (first, second)[number % 2]
         sent = await client.send(any_key(file.type), "write_article", CATS, target_node=target.name)

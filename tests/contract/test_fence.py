@@ -12,7 +12,7 @@ import pytest
 
 from artel.bus.topology import command_key
 from artel.contract.agent_file import AgentFile
-from artel.nodes.node import Node
+from artel.nodes.node import AgentNode
 from artel.nodes.singleton import AgentAlreadyRunningError
 from tests.agents import reply, wants
 from tests.buses import SOON, Wire
@@ -64,7 +64,7 @@ def holding_file() -> AgentFile:
     return node_file(tools={"enabled": ["hold"], "security": {"plugins": {"hold": {"enabled": True}}}})
 
 
-async def start_when_possible(nodes: Nodes, file: AgentFile, brain: NodeBrain) -> Node:
+async def start_when_possible(nodes: Nodes, file: AgentFile, brain: NodeBrain) -> AgentNode:
     """Start a node as soon as its name is free."""
     async with asyncio.timeout(SOON):
         while True:

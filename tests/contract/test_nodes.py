@@ -36,11 +36,11 @@ from artel.errors import Kind
 from artel.nodes import commands
 from artel.nodes.commands import CLOCK_SKEW_SECONDS
 from artel.nodes.control import ControlRefused
-from artel.nodes.node import ANSWERS_FILE, Node, NodeExit
+from artel.nodes.node import ANSWERS_FILE, AgentNode, NodeExit
 from artel.nodes.registration import AddressTaken
 from artel.nodes.singleton import AgentAlreadyRunningError, SingletonLock
 from artel.nodes.task_scope import TaskScope
-from artel.nodes.toolbox import NodeTools, node_folder
+from artel.nodes.toolbox import SharedTools, node_folder
 from artel.tools.policy import arguments_hash
 from tests.agents import ScriptedBrain, SilentBrain, reply, sent_back, structured, wants
 from tests.node_worlds import (
@@ -419,10 +419,10 @@ async def test_failure_that_may_pass_is_retryable_and_tried_again_by_a_command_w
 async def test_task_whose_leftovers_can_not_be_removed_is_done_once(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(_tools: NodeTools, _scope: TaskScope) -> None:
+    async def fail(_tools: SharedTools, _scope: TaskScope) -> None:
         raise OSError("no more processes")
 
-    monkeypatch.setattr(NodeTools, "end", fail)
+    monkeypatch.setattr(SharedTools, "end", fail)
     brain = NodeBrain(reply("Once."), reply("Twice."))
     node, client = await nodes.start(brain=brain), await nodes.client()
 
@@ -439,12 +439,12 @@ async def test_leftovers_of_a_task_are_removed_though_its_node_stops(
 ) -> None:
     begun, go_on, removed = asyncio.Event(), asyncio.Event(), list[str]()
 
-    async def end(_tools: NodeTools, scope: TaskScope) -> None:
+    async def end(_tools: SharedTools, scope: TaskScope) -> None:
         begun.set()
         await go_on.wait()
         removed.append(scope.task_id)
 
-    monkeypatch.setattr(NodeTools, "end", end)
+    monkeypatch.setattr(SharedTools, "end", end)
     node, client = await nodes.start(), await nodes.client()
     await client.send(command_key(node.name, "write_article"), "write_article", CATS, subject="task-1")
     await begun.wait()
@@ -837,7 +837,7 @@ async def test_approval_holds_for_one_call_also_after_a_restart(nodes: Nodes, tm
     assert not target.exists()
 
 
-async def _waits_for_a_person(nodes: Nodes, folder: Path) -> tuple[Node, Client, dict[str, Any]]:
+async def _waits_for_a_person(nodes: Nodes, folder: Path) -> tuple[AgentNode, Client, dict[str, Any]]:
     """Return a node whose task waits for the approval to write a.txt, a client, and the output of the task."""
     brain = NodeBrain(reply("", wants("file_write", path=str(folder / "a.txt"), content="hello")))
     node, client = await nodes.start(node_file(tools=file_writer(folder)), brain), await nodes.client()

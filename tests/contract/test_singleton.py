@@ -13,7 +13,7 @@ from artel.bus.rabbit import RabbitBus
 from artel.bus.topology import command_key, command_queue, commands_of
 from artel.cli.command_line import OF_KIND
 from artel.contract.agent_file import AgentFile
-from artel.nodes.node import Node
+from artel.nodes.node import AgentNode
 from artel.nodes.singleton import AgentAlreadyRunningError, SingletonLock
 from tests.buses import SOON, LocalWorld, Wire, World, command
 from tests.node_worlds import HeldBrain, NodeBrain, Nodes, node_file, until
@@ -231,7 +231,7 @@ async def test_node_that_was_cut_off_ends_without_doing_what_another_instance_di
         await reachable.close()
 
 
-async def _start_when_possible(nodes: Nodes, file: AgentFile, brain: NodeBrain) -> Node:
+async def _start_when_possible(nodes: Nodes, file: AgentFile, brain: NodeBrain) -> AgentNode:
     async with asyncio.timeout(SOON):
         while True:
             with suppress(AgentAlreadyRunningError):

@@ -33,7 +33,7 @@ from artel.logs import get_logger
 from artel.nodes.cost import CommandBudget
 from artel.nodes.errors import error_info
 from artel.nodes.idempotency import AnswerStore
-from artel.nodes.task import NodeTask, TaskRequest, TaskServices
+from artel.nodes.task import CommandTask, TaskRequest, TaskServices
 from artel.nodes.task_scope import TaskScope
 from artel.text import shorten
 
@@ -66,7 +66,7 @@ class Execution:
     left_behind: TaskScope | None = None  # whose work folder is to be removed
 
 
-class Commands:
+class CommandHandler:
     """Handles the deliveries of a node's command queues."""
 
     def __init__(self, bus: Bus, services: TaskServices, store: AnswerStore) -> None:
@@ -204,7 +204,7 @@ class Commands:
         """Carry out a command and return what became of it."""
         task_id = execution.scope.task_id
         stopped_at = self._stopped.get(task_id)
-        task = NodeTask(self._services, _request(delivery, command, execution.scope))
+        task = CommandTask(self._services, _request(delivery, command, execution.scope))
         self._status.began(task_id, command.action)
         log.info("task_began")
         data: Result | Error
@@ -234,7 +234,7 @@ class Commands:
         log.info("task_ended", status=answer.data.__class__.__name__.upper(), **shown)
         return answer
 
-    def _measured(self, data: Result | Error, task: NodeTask, execution: Execution) -> Answer:
+    def _measured(self, data: Result | Error, task: CommandTask, execution: Execution) -> Answer:
         """Return the answer with its time and metrics; an output that no message can carry becomes an error."""
         usage = task.tally.usage
         metrics = Metrics(

@@ -11,7 +11,7 @@ from artel.bus.bus import Bus, LockState
 from artel.contract.agent_file import AgentFile
 from artel.contract.node_messages import ConfigParams
 from artel.logs import get_logger, set_level
-from artel.nodes.commands import Commands
+from artel.nodes.commands import CommandHandler
 from artel.nodes.connection import NodeConnection
 from artel.nodes.control import ControlListener, ControlRefused
 from artel.nodes.fence import Fence
@@ -24,7 +24,7 @@ from artel.nodes.singleton import SingletonLock
 from artel.nodes.status import NodePhase, NodeStatus
 from artel.nodes.task import TaskServices
 from artel.nodes.tenants import TenantListener
-from artel.nodes.toolbox import NodeTools, node_folder
+from artel.nodes.toolbox import SharedTools, node_folder
 from artel.poller import Poller
 from artel.settings import Settings
 
@@ -47,7 +47,9 @@ class NodeExit:
 class NodeParts:
     """What a started node consists of."""
 
-    def __init__(self, node: "Node", bus: Bus, lock: SingletonLock, tools: NodeTools, store: AnswerStore) -> None:
+    def __init__(
+        self, node: "AgentNode", bus: Bus, lock: SingletonLock, tools: SharedTools, store: AnswerStore
+    ) -> None:
         status, connection = node.status, node.connection
         self.bus = bus
         self.lock = lock
@@ -64,7 +66,7 @@ class NodeParts:
             node_key=node.settings.node_key,
             most_tool_calls=node.settings.max_tool_calls_per_task,
         )
-        self.commands = Commands(bus, services, store)
+        self.commands = CommandHandler(bus, services, store)
         self.registration = Registration(
             status, bus, lambda: bus.connected and lock.is_held, self.commands.stop_task, node.lost_address
         )
@@ -87,7 +89,7 @@ class NodeParts:
         await self.lock.wait_until_held()
 
 
-class Node:
+class AgentNode:
     """One instance of an agent. `finished` is done when it has ended, whoever ended it."""
 
     def __init__(
@@ -125,7 +127,7 @@ class Node:
 
         The order matters: nothing is taken without the lock, and nothing is answered before the node has its epoch.
         """
-        tools = NodeTools(self.status.file, self.settings, self._folder)
+        tools = SharedTools(self.status.file, self.settings, self._folder)
         await tools.open()
         try:
             bus = await self.connection.bus()
@@ -279,7 +281,7 @@ class Node:
             self.finished.set_result(why)
         log.info("node_stopped", node=self.name, cause=why.cause)
 
-    async def _abort(self, bus: Bus, tools: NodeTools) -> None:
+    async def _abort(self, bus: Bus, tools: SharedTools) -> None:
         """Undo a start that failed."""
         parts, self._parts = self._parts, None
         if parts:

@@ -47,7 +47,7 @@ from artel.nodes.saved_task import PendingCall, SavedTask, StateInvalid
 from artel.nodes.status import NodeStatus
 from artel.nodes.task_scope import TaskScope
 from artel.nodes.task_toolbox import task_toolbox
-from artel.nodes.toolbox import NodeTools
+from artel.nodes.toolbox import SharedTools
 from artel.retry import Backoff
 from artel.text import shorten
 from artel.tools.consent import Consent, Decision
@@ -124,7 +124,7 @@ class TaskServices:
 
     file: Callable[[], AgentFile]
     brain: Brain
-    tools: NodeTools
+    tools: SharedTools
     status: NodeStatus
     fence: Fence
     store: AnswerStore
@@ -160,7 +160,7 @@ class TaskListener:
         kill_points.reached("node.tool_result")
 
 
-class NodeTask:
+class CommandTask:
     """One task, from the parameters of its command to its output."""
 
     def __init__(self, services: TaskServices, request: TaskRequest) -> None:

@@ -7,7 +7,7 @@ from artel.brain.brain import ToolCall, ToolSchema
 from artel.contract.node_messages import SpaceTool
 from artel.nodes.fence import Fence
 from artel.nodes.task_scope import TaskScope
-from artel.nodes.toolbox import NodeTools, node_toolbox
+from artel.nodes.toolbox import SharedTools, node_toolbox
 from artel.tools.consent import Consent, Decision, NeedsApproval, Question
 from artel.tools.policy import Level
 from artel.tools.tool import Tool, ToolResult
@@ -43,7 +43,7 @@ class TaskToolbox:
 
 
 def task_toolbox(
-    shared: NodeTools,
+    shared: SharedTools,
     scope: TaskScope,
     space_tools: Sequence[SpaceTool],
     consent: Consent | None,
