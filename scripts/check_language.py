@@ -36,22 +36,6 @@ ALLOWED_RIDDLES = frozenset(
     {
         ("src/artel/db/prepared.py", "one"),  # as SQLAlchemy's Result.one()
         ("src/artel/contract/spaces.py", "what"),  # a field of the API
-        # Of nodes and of the registry: being renamed there.
-        ("src/artel/nodes/commands.py", "_kept"),
-        ("src/artel/registry/service.py", "away"),
-        ("src/artel/runs/node_run.py", "_away"),
-        ("src/artel/runs/node_run.py", "_elsewhere"),
-    }
-)
-# Names that two classes may have.
-SHARED_CLASS_NAMES = frozenset(
-    {
-        # Of nodes and of the registry: being renamed there.
-        "AddressTaken",
-        "Node",
-        "NodeTask",
-        "NodeTools",
-        "Registration",
     }
 )
 WORDS = {
@@ -87,7 +71,7 @@ def repeated_classes(modules: Iterable[tuple[str, str]]) -> Iterator[str]:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{name}:{node.lineno}")
     for class_name, found in places.items():
-        if len(found) > 1 and class_name not in SHARED_CLASS_NAMES:
+        if len(found) > 1:
             yield f"{found[-1]}: class {class_name} is also in {', '.join(found[:-1])}: name each after what it is"
 
 

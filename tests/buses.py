@@ -106,6 +106,11 @@ class Wire:
         for end in self.clients:
             end.transport.abort()
 
+    def cut_broker(self) -> None:
+        """Abort the connections of the broker; if they are frozen, the clients do not notice."""
+        for end in self._ends - self.clients:
+            end.transport.abort()
+
     async def down(self) -> None:
         """Abort every connection and refuse new ones."""
         self.thaw()

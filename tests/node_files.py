@@ -8,7 +8,7 @@ from typing import Any
 from artel.brain.brain import ToolCall
 from artel.contract.agent_file import AgentFile
 from artel.nodes.task_scope import TaskScope
-from artel.nodes.toolbox import NodeTools, node_toolbox
+from artel.nodes.toolbox import SharedTools, node_toolbox
 from artel.settings import Settings
 from artel.tools.consent import Consent, Decision
 from artel.tools.policy import arguments_hash
@@ -30,13 +30,13 @@ def agent_file(*enabled: str, security: dict[str, Any] | None = None, **sections
     return AgentFile.model_validate(document | sections)
 
 
-def shared_tools(folder: Path, file: AgentFile, **settings: Any) -> NodeTools:
+def shared_tools(folder: Path, file: AgentFile, **settings: Any) -> SharedTools:
     """Return what the tools of a node in this folder share."""
-    return NodeTools(file, Settings(data_dir=folder / "artel", **settings))
+    return SharedTools(file, Settings(data_dir=folder / "artel", **settings))
 
 
 async def call(
-    shared: NodeTools, scope: TaskScope, name: str, *, approved: bool = False, **arguments: Any
+    shared: SharedTools, scope: TaskScope, name: str, *, approved: bool = False, **arguments: Any
 ) -> ToolResult:
     """Call a tool in a task, as its loop does; an approval is for exactly these arguments."""
     decisions = {arguments_hash(name, arguments): Decision("approval_1", "approved")} if approved else {}

@@ -12,14 +12,14 @@ from uuid import uuid4
 from pydantic import SecretStr
 
 from artel.brain.brain import Brain, Completion, Request
-from artel.bus.bus import Bus, Delivery, QueueSpec
+from artel.bus.bus import DEFAULT_TTL_SECONDS, Bus, Delivery, QueueSpec
 from artel.bus.local import LocalBroker, LocalBus
 from artel.bus.rabbit import RabbitBus
 from artel.bus.topology import command_key, reply_queue
 from artel.contract.agent_file import AgentFile
 from artel.contract.envelope import Command, Envelope, Error, Result
 from artel.nodes.connection import LocalConnection, NodeConnection, RabbitConnection
-from artel.nodes.node import Node
+from artel.nodes.node import AgentNode
 from artel.settings import Settings
 from artel.tools.node_approvals import ApprovedCall
 from artel.tools.policy import arguments_hash
@@ -149,18 +149,19 @@ class Client:
         await self.bus.subscribe(spec, self._receive)
 
     async def send(self, key: str, action: str, params: dict[str, Any], **fields: Any) -> Envelope:
-        """Send a command and return it; fields of the envelope are `subject` and `age_seconds`."""
+        """Send a command and return it; some fields are those of the message."""
         subject, age = fields.pop("subject", None), fields.pop("age_seconds", 0.0)
-        message_id = fields.pop("message_id", None)
+        message_id, ttl_seconds = fields.pop("message_id", None), fields.pop("ttl_seconds", DEFAULT_TTL_SECONDS)
         command = Command.model_validate({"action": action, "params": params, **fields})
         envelope = Envelope.of(command, source="client", subject=subject, message_id=message_id)
         if age:
             written = datetime.fromtimestamp(datetime.now(UTC).timestamp() - age, UTC)
             envelope = envelope.model_copy(update={"time": written})
-        assert await self.bus.publish(key, envelope, reply_to=self.queue, correlation_id=envelope.id)
+        about = {"reply_to": self.queue, "correlation_id": envelope.id}
+        assert await self.bus.publish(key, envelope, ttl_seconds=ttl_seconds, **about)
         return envelope
 
-    async def ask(self, node: Node, action: str, params: dict[str, Any], **fields: Any) -> Envelope:
+    async def ask(self, node: AgentNode, action: str, params: dict[str, Any], **fields: Any) -> Envelope:
         """Send a command to a node and return its answer."""
         before = len(self.answers)
         await self.send(command_key(node.name, action), action, params, **fields)
@@ -194,15 +195,15 @@ class Nodes:
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
         self.settings = Settings(data_dir=folder, node_key=NODE_KEY)
-        self._nodes: list[Node] = []
+        self._nodes: list[AgentNode] = []
         self._client: Client | None = None
 
-    async def start(self, file: AgentFile | None = None, brain: Brain | None = None, **settings: Any) -> Node:
+    async def start(self, file: AgentFile | None = None, brain: Brain | None = None, **settings: Any) -> AgentNode:
         """Start a node; nodes of the same name share their folder, as they do on one machine."""
         file, is_embedded = file or node_file(), settings.pop("is_embedded", False)
         chosen = self.settings.model_copy(update=settings)
         connection = self.world.connection(file.name)
-        node = Node(file, connection, brain or NodeBrain(), chosen, is_embedded=is_embedded)
+        node = AgentNode(file, connection, brain or NodeBrain(), chosen, is_embedded=is_embedded)
         await node.start()
         self._nodes.append(node)
         return node
@@ -220,7 +221,7 @@ class Nodes:
         await self.world.close()
 
 
-def approved(node: Node, call: dict[str, Any], /, **changes: Any) -> dict[str, Any]:
+def approved(node: AgentNode, call: dict[str, Any], /, **changes: Any) -> dict[str, Any]:
     """Return that a person has approved a call, as a worker space without a tenant tells it; changes make it wrong."""
     changes = {"key": NODE_KEY, "seconds": 600, "name": call["name"], "arguments": call["arguments"]} | changes
     key, seconds = changes.pop("key"), changes.pop("seconds")

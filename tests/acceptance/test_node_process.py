@@ -31,6 +31,12 @@ class PlainClient:
         properties = pika.BasicProperties(reply_to=self._replies, correlation_id=correlation_id)
         self._channel.basic_publish("mindbus.main", key, body, properties)
 
+    def send_command(self, name: str, **data: Any) -> None:
+        """Send a command that the broker never drops."""
+        body = command("write_article", {"topic": "tea"})
+        body["data"] |= data
+        self.send(f"cmd.{name.replace('.', '_')}.write_article", json.dumps(body).encode(), body["id"])
+
     def answer(self) -> tuple[str | None, dict[str, Any]]:
         """Return the correlation id and the document of the next answer."""
         for _, properties, body in self._channel.consume(self._replies, auto_ack=True, inactivity_timeout=SOON):
@@ -108,6 +114,27 @@ def test_client_with_plain_pika_gets_the_result_and_its_invalid_message_is_dead_
     assert any("Singleton lock acquired" in line["event"] for line in lines)
     assert any("Singleton lock released (graceful shutdown)" in line["event"] for line in lines)
     assert {"node_started", "task_began", "task_ended", "node_stopped"} <= {line["event"] for line in lines}
+
+
+@pytest.mark.req("AGT-07.1")
+def test_command_of_a_plain_client_that_waited_for_its_node_for_too_long_is_not_carried_out(
+    services: ServiceRun, tmp_path: Path, client: PlainClient
+) -> None:
+    file = agent_yaml(tmp_path)
+    node = NodeProcess.start(tmp_path, services.rabbitmq(), [str(file)])
+    name = node.names[0]
+    assert node.stop() == 0
+
+    client.send_command(name, timeout_seconds=0.1)
+    node = NodeProcess.start(tmp_path, services.rabbitmq(), [str(file)])  # which takes longer
+    _, late = client.answer()
+    client.send_command(name)
+    _, in_time = client.answer()
+    assert node.stop() == 0
+
+    assert late["data"]["error"]["code"] == "DEADLINE_EXCEEDED"
+    assert in_time["data"]["status"] == "SUCCESS"
+    assert [line["event"] for line in node.log_lines()].count("task_began") == 1
 
 
 @pytest.mark.req("AGT-06.1")

@@ -10,9 +10,11 @@ import pytest
 
 from artel.bus.bus import Delivery, QueueSpec
 from artel.bus.rabbit import RabbitBus
-from artel.contract.envelope import Event
+from artel.bus.topology import command_key, command_queue, tenants_queue
+from artel.contract.envelope import Command, Envelope, Event, Result
 from tests.actors.bus_node import BusNode
 from tests.conftest import StartServer
+from tests.node_worlds import Nodes, RabbitWorld, node_file, until
 from tests.people import Person, assert_problem, client
 from tests.running import Server, artel, clean_environment
 from tests.services import ServiceRun
@@ -127,6 +129,53 @@ async def test_signal_of_an_administrator_reaches_the_node(administrator: Person
     await BusNode(bus, "deaf", protocol="amqp").register()
     deaf = administrator.http.post("/nodes/deaf/control", json={"control_type": "pause"})
     assert_problem(deaf, 503, "node_unreachable")
+
+
+@pytest.mark.any_database
+async def test_retired_node_is_forgotten_with_its_queues(
+    node_server: tuple[Server, Person, str], tmp_path: Path
+) -> None:
+    server, _, url = node_server
+    nodes = Nodes(RabbitWorld(url), tmp_path / "data")
+    file = node_file(registry={"enabled": True})
+    node, client = await nodes.start(file), await nodes.client()
+    await until(lambda: node.status.epoch == 1)
+
+    def forget() -> tuple[int, str]:
+        done = artel("node", "forget", node.name, "--json", env=server.env)
+        return done.returncode, done.stdout or done.stderr
+
+    refused = await asyncio.to_thread(forget)
+    await node.stop()
+    key, command = command_key(node.name, "write_article"), Envelope.of(Command(action="x"), source="client")
+    assert await client.bus.publish(key, command)  # it waits there for nobody
+    code, shown = await asyncio.to_thread(forget)
+    again = await asyncio.to_thread(forget)
+
+    assert refused[0] == 5
+    assert f"{node.name} runs" in refused[1]
+    queues = {command_queue(node.name): 1, tenants_queue(node.name): 0}
+    assert (code, json.loads(shown)) == (0, {"name": node.name, "queues": queues, "was_registered": True})
+    assert not await client.bus.publish(key, command)
+    assert json.loads(again[1]) == {"name": node.name, "queues": {}, "was_registered": False}
+    await nodes.close()
+
+
+@pytest.mark.req("AGT-10.1")
+@pytest.mark.any_database
+async def test_node_that_the_registry_does_not_know_keeps_its_queues_while_it_runs(
+    node_server: tuple[Server, Person, str], tmp_path: Path
+) -> None:
+    server, _, url = node_server
+    nodes = Nodes(RabbitWorld(url), tmp_path / "data")
+    node, client = await nodes.start(), await nodes.client()
+
+    refused = await asyncio.to_thread(artel, "node", "forget", node.name, env=server.env)
+
+    assert refused.returncode == 5
+    assert "Stop it first" in refused.stderr
+    assert isinstance((await client.ask(node, "write_article", {"topic": "tea"})).data, Result)
+    await nodes.close()
 
 
 @pytest.mark.any_database

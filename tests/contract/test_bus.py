@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -178,6 +179,39 @@ async def test_existing_queue_with_other_properties_is_a_mismatch(world: World, 
     ):
         with pytest.raises(QueueMismatch):
             await (await world.bus()).subscribe(other, Inbox())
+
+
+@pytest.mark.req("AGT-07.2")
+async def test_queue_that_nobody_uses_is_deleted_after_its_time(world: World, name: str) -> None:
+    bus, inbox = await world.bus(), Inbox()
+    spec = QueueSpec(name, (f"cmd.{name}.*",), expires_seconds=0.2)
+    subscription = await bus.subscribe(spec, inbox)
+    again = await (await world.bus()).subscribe(spec, inbox)
+    await subscription.cancel()
+    assert await bus.publish(f"cmd.{name}.write", command("used"))
+    await inbox.holds(1)
+    await again.cancel()
+
+    async def is_gone() -> bool:
+        return not await bus.publish(f"cmd.{name}.write", command("lost"))
+
+    await eventually(is_gone)
+    await bus.subscribe(spec, inbox)
+    assert await bus.publish(f"cmd.{name}.write", command("new"))
+    await inbox.until(lambda inbox: inbox.actions[-1] == "new")
+
+
+async def test_queue_of_an_earlier_version_that_never_expires_is_used_as_it_is(world: World, name: str) -> None:
+    bus, inbox = await world.bus(), Inbox()
+    spec = QueueSpec(name, (f"cmd.{name}.*",))
+    await (await bus.subscribe(spec, Inbox())).cancel()
+    await bus.publish(f"cmd.{name}.write", command("waits"))
+
+    subscription = await bus.subscribe(replace(spec, expires_seconds=0.1), inbox)
+
+    assert await inbox.holds(1) == ["waits"]
+    await subscription.cancel()
+    await bus.subscribe(spec, inbox)
 
 
 async def test_full_queue_rejects_until_there_is_room(bus: Bus, name: str) -> None:

@@ -1,6 +1,7 @@
 """The contract of `Bus.lock`, for the local bus and for RabbitMQ."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from uuid import uuid4
 
@@ -10,7 +11,9 @@ from aiormq.exceptions import ChannelLockedResource
 
 from artel.bus.bus import BusClosed, BusUnavailable, InvalidKey, LockState, NameTaken
 from artel.bus.rabbit import RabbitBus
+from artel.bus.rabbit_lock import FRESH_SECONDS
 from artel.errors import ConfigurationInvalid
+from artel.retry import Backoff, retry
 from tests.buses import SOON, Wire, World, assert_no_new_tasks, running
 from tests.services import ServiceRun
 
@@ -152,6 +155,28 @@ async def test_lock_waits_for_the_broker_to_drop_its_own_lost_connection(
 
     assert states.seen == [LockState.LOST, LockState.HELD]
     assert lock.is_held
+
+
+@pytest.mark.req("AGT-10.5", "AGT-10.6")
+async def test_connection_that_only_the_broker_has_closed_confirms_nothing(
+    services: ServiceRun, wire: Wire, name: str
+) -> None:
+    first = await RabbitBus.connect(f"{await wire.up()}?heartbeat=3", name="tests")
+    second = await RabbitBus.connect(services.rabbitmq(), name="tests")
+    lock = await first.lock(name)
+    assert await lock.is_confirmed()
+
+    wire.freeze()
+    wire.cut_broker()  # as after `rabbitmqctl close_connection`, whose message is lost
+    await retry(lambda: second.lock(name), NameTaken, Backoff(0.01, 0.01), lambda _: None)
+    taken = asked_at = time.monotonic()
+    while await lock.is_confirmed():
+        assert asked_at < taken + FRESH_SECONDS
+        await asyncio.sleep(0.01)
+        asked_at = time.monotonic()
+
+    for bus in (first, second):
+        await bus.close(grace_seconds=0)
 
 
 @pytest.mark.req("AGT-10.5")

@@ -418,7 +418,7 @@ async def test_nodes_that_take_no_tasks_now_are_told_from_those_that_never_will(
     await office.node("h-less", capabilities=("write_article",), phase="Paused")
 
     async def away(**conditions: Any) -> list[tuple[str, bool]]:
-        return [(node.name, node.is_paused) for node in await office.registry.away(both, **conditions)]
+        return [(node.name, node.is_paused) for node in await office.registry.unavailable(both, **conditions)]
 
     waiting = [("b-paused", True), ("c-without-lock", True)]
     names = ("d-blocked", "d-draining", "e-gone", "f-silent")

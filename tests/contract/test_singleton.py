@@ -13,7 +13,7 @@ from artel.bus.rabbit import RabbitBus
 from artel.bus.topology import command_key, command_queue, commands_of
 from artel.cli.command_line import OF_KIND
 from artel.contract.agent_file import AgentFile
-from artel.nodes.node import Node
+from artel.nodes.node import AgentNode
 from artel.nodes.singleton import AgentAlreadyRunningError, SingletonLock
 from tests.buses import SOON, LocalWorld, Wire, World, command
 from tests.node_worlds import HeldBrain, NodeBrain, Nodes, node_file, until
@@ -209,6 +209,7 @@ async def test_node_that_was_cut_off_ends_without_doing_what_another_instance_di
         await until(lambda: len([each for each in client.answers if each.subject == begun.id]) > count)
 
         assert first.finished.result().cause == "name_taken"
+        assert held.kinds == ["understanding", "answer"]  # and no critique: it called no model without the lock
         assert {each.nodeuid for each in client.answers} == {second.status.uid}
         assert {each.id for each in await client.answers_to(begun)} == {answer.id}
         assert len({each.id for each in await client.answers_to(waiting)}) == 1
@@ -220,7 +221,7 @@ async def test_node_that_was_cut_off_ends_without_doing_what_another_instance_di
         await reachable.close()
 
 
-async def _start_when_possible(nodes: Nodes, file: AgentFile, brain: NodeBrain) -> Node:
+async def _start_when_possible(nodes: Nodes, file: AgentFile, brain: NodeBrain) -> AgentNode:
     async with asyncio.timeout(SOON):
         while True:
             with suppress(AgentAlreadyRunningError):

@@ -10,5 +10,6 @@ from tests.faults.mortal_server import Mortality
 
 def main() -> None:
     """Run the command line with kill points."""
-    kill_points.reached = Mortality(Path(os.environ["MORTAL_FILE"]), None).passed
+    record = os.environ.get("MORTAL_RECORD")
+    kill_points.reached = Mortality(Path(os.environ["MORTAL_FILE"]), Path(record) if record else None).passed
     command_line.main()

@@ -46,12 +46,13 @@ class Worker:
         return await says(request, http)
 
 
-class Team:
+class MortalAgent:
     """One agent whose process is replaced whenever it was killed, its model, and a client."""
 
     def __init__(self, folder: Path, url: str, client: Client) -> None:
         self.folder = folder
         self.armed = folder / "armed"
+        self.record = folder / "record"  # of the points that were passed
         self.client = client
         self.model = ModelServer()
         self._url = url
@@ -69,12 +70,27 @@ class Team:
     def start(self) -> NodeProcess:
         """Start the next process; nothing kills it unless a point is armed."""
         self.armed.unlink(missing_ok=True)
-        variables = {"OPENAI_BASE_URL": self.model.url, "OPENAI_API_KEY": "none", "MORTAL_FILE": str(self.armed)}
+        variables = {"OPENAI_BASE_URL": self.model.url, "OPENAI_API_KEY": "none"}
+        variables |= {"MORTAL_FILE": str(self.armed), "MORTAL_RECORD": str(self.record)}
         return NodeProcess.start(self.folder, self._url, [str(self._file)], module=MORTAL, variables=variables)
 
     async def send(self, node: NodeProcess, text: str) -> Envelope:
         key = f"cmd.{node.names[0].replace('.', '_')}.write"
         return await self.client.send(key, "write", {"text": text}, timeout_seconds=300)
+
+
+async def test_every_point_is_reached_by_a_task_with_a_tool_call(services: ServiceRun, tmp_path: Path) -> None:
+    bus = await RabbitBus.connect(services.rabbitmq(), name="tests")
+    client = Client(bus)
+    await client.open()
+    agent = MortalAgent(tmp_path, services.rabbitmq(), client)
+    with agent.model.running_in_thread():
+        node = await asyncio.to_thread(agent.start)
+        await client.answers_to(await agent.send(node, "one task."))
+        assert await asyncio.to_thread(node.stop) == 0
+    await bus.close()
+
+    assert agent.record.read_text().split() == list(POINTS)  # each for the first time in this order
 
 
 @pytest.mark.req("AGT-10.1", "AGT-10.6")
@@ -84,17 +100,17 @@ async def test_node_killed_at_any_point_gives_one_answer(services: ServiceRun, t
     bus = await RabbitBus.connect(services.rabbitmq(), name="tests")
     client = Client(bus)
     await client.open()
-    team, commands = Team(tmp_path, services.rabbitmq(), client), {}
-    with team.model.running_in_thread():
-        node = await asyncio.to_thread(team.start)
+    agent, commands = MortalAgent(tmp_path, services.rabbitmq(), client), {}
+    with agent.model.running_in_thread():
+        node = await asyncio.to_thread(agent.start)
         for number, point in enumerate(points):
-            arm(team.armed, point, 1)
-            command = await team.send(node, f"task {number}.")
+            arm(agent.armed, point, 1)
+            command = await agent.send(node, f"task {number}.")
             commands[point, number] = command
             assert await asyncio.to_thread(node.wait) == -signal.SIGKILL, point
-            node = await asyncio.to_thread(team.start)
+            node = await asyncio.to_thread(agent.start)
             await client.answers_to(command)
-        await client.answers_to(await team.send(node, "the last one."))  # every delivery before it is settled
+        await client.answers_to(await agent.send(node, "the last one."))  # every delivery before it is settled
         assert await asyncio.to_thread(node.stop) == 0
 
     for (point, number), command in commands.items():
@@ -103,7 +119,7 @@ async def test_node_killed_at_any_point_gives_one_answer(services: ServiceRun, t
         assert isinstance(received[0].data, Result), point
         assert received[0].data.output == {"text": f"Done: task {number}."}
         if point in ("node.stored", "node.replied"):
-            assert len(team.model.asked_about(f"task {number}.")) == CALLS_OF_A_TASK, point
+            assert len(agent.model.asked_about(f"task {number}.")) == CALLS_OF_A_TASK, point
     assert len(commands) == by_depth(3, 100)
     await bus.close()
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from artel.contract.agent_file import ApiSecret
 from artel.errors import ConfigurationInvalid
-from artel.nodes.toolbox import NodeTools, node_toolbox
+from artel.nodes.toolbox import SharedTools, node_toolbox
 from artel.tools.api_call import ApiCall, api_client
 from artel.tools.tool import ToolResult
 from tests.node_files import ANN, agent_file, call, shared_tools
@@ -55,7 +55,7 @@ async def server() -> AsyncIterator[ApiServer]:
     await listening.wait_closed()
 
 
-def tools(folder: Path, server: ApiServer, **api_call: Any) -> NodeTools:
+def tools(folder: Path, server: ApiServer, **api_call: Any) -> SharedTools:
     """Return the tools of a node that may call the server."""
     secret = {"header": "Authorization", "variable": "API_TOKEN_OF_TEST", "prefix": "Bearer "}
     host = {"host": f"127.0.0.1:{server.port}", "methods": ["GET", "POST", "HEAD"], "secrets": {"main": secret}}
@@ -64,7 +64,7 @@ def tools(folder: Path, server: ApiServer, **api_call: Any) -> NodeTools:
     )
 
 
-async def request(shared: NodeTools, server: ApiServer, method: str = "GET", **arguments: str) -> ToolResult:
+async def request(shared: SharedTools, server: ApiServer, method: str = "GET", **arguments: str) -> ToolResult:
     arguments = {"url": f"http://127.0.0.1:{server.port}/v1/items?x=1", **arguments}
     return await call(shared, ANN, "api_call", approved=False, method=method, **arguments)
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from artel.brain.brain import ToolCall
 from artel.contract.agent_file import BUILTIN_TOOLS
-from artel.nodes.toolbox import NodeTools, node_toolbox
+from artel.nodes.toolbox import SharedTools, node_toolbox
 from artel.settings import Settings
 from artel.tools.consent import Consent, Decision, NeedsApproval
 from artel.tools.policy import Level
@@ -26,7 +26,7 @@ READS = {"file_read": {"allowed_paths": ["**"]}}
 WRITES = {"file_write": {"enabled": True, "requires_approval": False, "allowed_paths": ["**"]}, **READS}
 
 
-def names(shared: NodeTools) -> list[str]:
+def names(shared: SharedTools) -> list[str]:
     return sorted(schema.name for schema in node_toolbox(shared, ANN).schemas)
 
 

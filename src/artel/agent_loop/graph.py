@@ -72,13 +72,13 @@ def compiled(*, understand: bool, plan: bool, critique: bool, resumed: bool = Fa
     return graph.compile()
 
 
-class Node(Protocol):
+class GraphNode(Protocol):
     """A node as LangGraph calls it."""
 
     async def __call__(self, state: Channels, *, runtime: Runtime[Run]) -> Command[str]: ...
 
 
-def _node(name: Phase) -> Node:
+def _node(name: Phase) -> GraphNode:
     async def node(state: Channels, *, runtime: Runtime[Run]) -> Command[str]:
         return Command(goto=await run_phase(name, state["state"], runtime.context) or END)
 

@@ -12,6 +12,7 @@ from artel.bus.bus import (
     HintCallback,
     InvalidCallback,
     LockCallback,
+    MessageRefused,
     NameTaken,
     NoListener,
     QueueSpec,
@@ -127,7 +128,8 @@ class BaseBus(Bus, ABC):
                 answer.set_exception(BusClosed("The bus was closed before the reply came."))
 
     async def _refuse(self, received: Received, problem: InvalidMessage) -> None:
-        error = ErrorInfo(code="INVALID_ARGUMENT", message=problem.detail, retryable=False)
+        code = problem.error_code if isinstance(problem, MessageRefused) else "INVALID_ARGUMENT"
+        error = ErrorInfo(code=code, message=problem.detail, retryable=False)
         await self.reply(received, Envelope.of(Error(error=error, metrics=NOTHING_USED), source=self._name))
 
     async def _resolve(self, delivery: Delivery) -> None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from artel.contract.envelope import Envelope, InvalidMessage
+from artel.contract.envelope import Envelope, ErrorCode, InvalidMessage
 from artel.errors import ArtelError, Kind
 
 DEFAULT_TTL_SECONDS = 300.0
 DEFAULT_GRACE_SECONDS = 30.0
+RETIRED_SECONDS = 31 * 24 * 3600.0  # after which the queues of a name that nobody uses are deleted
 MAX_DELIVERIES = 5
 MAX_LENGTH = 10_000
 
@@ -50,6 +51,10 @@ class InvalidKey(ArtelError, kind=Kind.INVALID, code="invalid_key"):
 class MessageRefused(InvalidMessage, code="message_refused"):
     """Raised by a handler: nobody who reads this queue can handle the message."""
 
+    def __init__(self, detail: str, error_code: ErrorCode = "INVALID_ARGUMENT") -> None:
+        super().__init__(detail)
+        self.error_code = error_code
+
 
 class Requeue(Exception):
     """Raised by a handler that gives a message back to its queue, which counts as a delivery."""
@@ -61,7 +66,8 @@ class QueueSpec:
 
     A durable queue outlives its subscribers, which share its messages, and a restart of the broker. Other queues have
     one subscriber and are deleted with it. An exclusive queue has at most one subscriber at a time.
-    Without `dead_letters`, messages that expire, are invalid or fail too often are dropped.
+    Without `dead_letters`, messages that expire, are invalid or fail too often are dropped. A queue with
+    `expires_seconds` is deleted when it had no subscriber for that time; one that exists without it is used as it is.
     """
 
     name: str
@@ -71,6 +77,7 @@ class QueueSpec:
     max_deliveries: int = MAX_DELIVERIES
     max_length: int = MAX_LENGTH
     dead_letters: bool = True
+    expires_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not self.durable and not self.exclusive:
@@ -88,6 +95,7 @@ class Delivery:
     reply_to: str | None
     correlation_id: str | None
     attempt: int
+    ttl_seconds: float | None = field(default=None, compare=False)  # None: the broker never drops it
     received_at: float = field(default_factory=time.monotonic, compare=False)  # in seconds of `time.monotonic()`
 
 
@@ -142,7 +150,10 @@ class Lock(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """Whether the name is held now; False as soon as another bus might hold it."""
+        """Whether the name is held now, as far as this process knows."""
+
+    async def is_confirmed(self) -> bool:
+        """Return whether the name is held; ask the broker first if it last said so more than a second ago."""
 
     async def release(self) -> None:
         """Free the name at once."""
@@ -193,7 +204,7 @@ class Bus(Sender, Protocol):
 
         A message is acknowledged when the handler returns, so a handler replies before that. If it raises, the message
         is redelivered, up to `max_deliveries` in total, and then becomes a dead letter. An invalid message, or
-        one for which it raises MessageRefused, becomes a dead letter at once and is answered with INVALID_ARGUMENT;
+        one for which it raises MessageRefused, becomes a dead letter at once and is answered with an error;
         `on_invalid` is told of it first, with its correlation id.
         Raises NameTaken, QueueMismatch or BusUnavailable.
         """

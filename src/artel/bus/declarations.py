@@ -53,6 +53,8 @@ async def declare_work_queue(channel: AbstractChannel, spec: QueueSpec) -> Abstr
     }
     if spec.dead_letters:
         bounds["x-dead-letter-exchange"] = DEAD_LETTER_EXCHANGE
+    if spec.expires_seconds is not None:
+        bounds["x-expires"] = max(1, int(spec.expires_seconds * 1000))
     if spec.durable:
         queue = await channel.declare_queue(
             spec.name,

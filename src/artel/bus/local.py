@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from artel.bus.base import BaseBus
@@ -54,6 +55,7 @@ class LocalQueue:
         self._waiting: deque[QueuedMessage] = deque()
         self._closed = False
         self._dead_letters = dead_letters
+        self._expiry: asyncio.TimerHandle | None = None
 
     def put(self, message: QueuedMessage) -> bool:
         """Append a message; return False if the queue has reached its maximum length."""
@@ -68,7 +70,8 @@ class LocalQueue:
         """Requeue, dead-letter or drop a delivered message, then dispatch the next one."""
         attempt = message.received.attempt
         if settlement is Settlement.DEAD:
-            self._dead_letter(message, Reason.INVALID)
+            is_invalid = problem_of(message.received.body, message.received.key)
+            self._dead_letter(message, Reason.INVALID if is_invalid else Reason.FAILED)
         elif settlement is Settlement.AGAIN and attempt >= self.spec.max_deliveries:
             self._dead_letter(message, Reason.FAILED)
         elif settlement is Settlement.AGAIN and not self._closed:
@@ -87,9 +90,21 @@ class LocalQueue:
             else:
                 consumer.take(message)
 
+    def expire(self, delete: Callable[["LocalQueue"], None]) -> None:
+        """Call back when the queue has had no consumer for so long that it is to be deleted."""
+        if self.spec.expires_seconds is not None:
+            self._expiry = asyncio.get_running_loop().call_later(self.spec.expires_seconds, delete, self)
+
+    def keep(self) -> None:
+        """Do not delete the queue, because it has a consumer again."""
+        if self._expiry:
+            self._expiry.cancel()
+            self._expiry = None
+
     def close(self) -> None:
         """Drop all messages, also those that are requeued later."""
         self._closed = True
+        self.keep()
         for message in self._waiting:
             message.stop_timer()
         self._waiting.clear()
@@ -119,6 +134,10 @@ class LocalQueue:
         self._dead_letters.append(letter)
 
 
+def _without_expiry(spec: QueueSpec, *, keys: tuple[str, ...]) -> QueueSpec:
+    return replace(spec, keys=keys, expires_seconds=None)
+
+
 class LocalBroker:
     """The broker that the buses of one process share."""
 
@@ -146,13 +165,14 @@ class LocalBroker:
         queue = self.queues.get(spec.name)
         if queue is None:
             queue = self.queues[spec.name] = LocalQueue(spec, self.dead_letters)
-        elif replace(spec, keys=queue.spec.keys) != queue.spec:
+        elif _without_expiry(spec, keys=queue.spec.keys) != _without_expiry(queue.spec, keys=queue.spec.keys):
             raise QueueMismatch(f"The queue {spec.name} exists with other properties.")
         elif spec.exclusive and queue.consumers:
             raise NameTaken(f"The name {spec.name} is taken.")
         else:  # as on RabbitMQ, existing bindings stay
-            queue.spec = replace(spec, keys=tuple(dict.fromkeys(queue.spec.keys + spec.keys)))
+            queue.spec = replace(queue.spec, keys=tuple(dict.fromkeys(queue.spec.keys + spec.keys)))
         queue.consumers.append(consumer)
+        queue.keep()
         queue.dispatch()
         return queue
 
@@ -161,8 +181,13 @@ class LocalBroker:
         if consumer in queue.consumers:
             queue.consumers.remove(consumer)
             if not queue.spec.durable:
-                queue.close()
-                del self.queues[queue.spec.name]
+                self._delete(queue)
+            elif not queue.consumers:
+                queue.expire(self._delete)
+
+    def _delete(self, queue: LocalQueue) -> None:
+        queue.close()
+        del self.queues[queue.spec.name]
 
 
 class LocalSubscription:
@@ -248,7 +273,7 @@ class LocalBus(BaseBus):
         reply_to: str | None = None,
         correlation_id: str | None = None,
     ) -> bool:
-        received = Received(envelope.to_bytes(), check_key(key), reply_to, correlation_id, attempt=1)
+        received = Received(envelope.to_bytes(), check_key(key), reply_to, correlation_id, 1, ttl_seconds)
         self._check_open()
         routed = self._broker.publish(received, ttl_seconds)
         await asyncio.sleep(0)  # backpressure: lets handlers run when a caller publishes in a loop

@@ -20,6 +20,9 @@ class BusLock(Lock, ABC):
     def is_held(self) -> bool:
         return self._state is LockState.HELD
 
+    async def is_confirmed(self) -> bool:
+        return self.is_held
+
     @abstractmethod
     async def acquire(self) -> None:
         """Hold the name; raise NameTaken or BusUnavailable."""

@@ -69,7 +69,14 @@ def _received(message: AbstractIncomingMessage) -> Received:
         message.reply_to,
         message.correlation_id,
         attempt=1 + (returned if isinstance(returned, int) else 0),
+        ttl_seconds=_ttl_of(message),
     )
+
+
+def _ttl_of(message: AbstractIncomingMessage) -> float | None:
+    """Return after how many seconds in a queue the broker drops a message, None if it never does."""
+    expiration = message.expiration
+    return float(expiration) if isinstance(expiration, int | float) else None
 
 
 async def _settle(message: AbstractIncomingMessage, settlement: Settlement) -> None:
@@ -92,6 +99,7 @@ class RabbitSubscription:
 
     def __init__(self, link: Link, spec: QueueSpec, receiver: Receiver, registry: set[Subscription]) -> None:
         self.spec = spec
+        self._link = link
         self.feed = Feed(link, spec.name, self._declare, self._receive, prefetch=receiver.at_once)
         self._receiver = receiver
         self._registry = registry
@@ -111,7 +119,7 @@ class RabbitSubscription:
 
     async def _declare(self, channel: AbstractChannel) -> AbstractQueue:
         try:
-            queue = await declare_work_queue(channel, self.spec)
+            queue = await declare_work_queue(channel, await self._usable_spec())
             if self._has_lock:  # last, so that nothing can fail while the lock is held
                 await channel.declare_queue(lock_queue(self.spec.name), exclusive=True)
         except ChannelLockedResource as refused:
@@ -119,6 +127,20 @@ class RabbitSubscription:
         except ChannelPreconditionFailed as refused:
             raise QueueMismatch(f"The queue {self.spec.name} exists with other properties: {refused}") from refused
         return queue
+
+    async def _usable_spec(self) -> QueueSpec:
+        """Return the spec, without expiry if the queue exists without: an earlier version has declared it."""
+        if self.spec.expires_seconds is None:
+            return self.spec
+        channel = await self._link.channel()  # a refused declaration closes its channel
+        try:
+            await declare_work_queue(channel, self.spec)
+        except ChannelPreconditionFailed:
+            log.info("queue_never_expires", queue=self.spec.name)
+            return replace(self.spec, expires_seconds=None)
+        finally:
+            await ignore_loss(channel.close())
+        return self.spec
 
     async def _receive(self, message: AbstractIncomingMessage) -> None:
         self._receiver.start(self._handle(message))

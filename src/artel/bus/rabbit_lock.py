@@ -2,7 +2,8 @@
 
 The broker deletes the queue together with that connection, so whoever has lost the lock receives nothing either. The
 client may notice the loss later than the broker does: after a freeze, or when packets vanish. So the lock is confirmed
-every few seconds, and counts as held only for as long as the broker can't have given it up since.
+every few seconds, and counts as held only for as long as the broker can't have dropped a silent connection since.
+A connection that an operator closes is gone earlier, so whoever is about to act asks the broker again.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from artel.logs import get_logger
 from artel.retry import Backoff, retry
 
 CONFIRMATIONS_PER_HEARTBEAT = 3
+FRESH_SECONDS = 1.0  # for which an answer of the broker is enough to act
 CONFLICT_HEARTBEATS = 3  # the broker drops a silent connection after one to two
 AGAIN_BACKOFF = Backoff(0.1, 1.0)
 
@@ -53,12 +55,23 @@ class RabbitLock(BusLock):
         self._channel: AbstractChannel | None = None
         self._confirmed = -1.0  # when the last declaration was sent that succeeded
         self._lost = asyncio.Event()
+        self._asking: asyncio.Task[bool] | None = None
         self._keeping: asyncio.Task[None] | None = None
 
     @property
     def is_held(self) -> bool:
         """Whether the broker said so so recently that it can't have dropped the connection for its silence since."""
         return super().is_held and time.monotonic() < self._confirmed + self._link.heartbeat_seconds
+
+    async def is_confirmed(self) -> bool:
+        oldest = time.monotonic() - FRESH_SECONDS
+        while self.is_held and self._confirmed < oldest:
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._confirm(), name=f"bus-lock-{self.name}-asks")
+            # Shielded: a cancelled declaration closes the channel, and others wait for the answer too.
+            if not await asyncio.shield(self._asking):
+                return False
+        return self.is_held
 
     async def acquire(self) -> None:
         try:
@@ -70,9 +83,10 @@ class RabbitLock(BusLock):
         self._keeping = asyncio.create_task(self._keep(), name=f"bus-lock-{self.name}")
 
     async def release(self) -> None:
-        if self._keeping:
-            self._keeping.cancel()
-            await asyncio.wait([self._keeping])
+        if tasks := [task for task in (self._keeping, self._asking) if task]:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
         if self._state is LockState.HELD and self._link.connected:
             await ignore_loss(self._delete_queue())
         await self._drop_channel()
@@ -124,7 +138,7 @@ class RabbitLock(BusLock):
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._link.heartbeat_seconds / CONFIRMATIONS_PER_HEARTBEAT):
                     await self._lost.wait()
-            if await self._is_confirmed():
+            if await self._confirm():
                 continue
             self._change(LockState.LOST)
             await self._drop_channel()
@@ -133,8 +147,8 @@ class RabbitLock(BusLock):
                 return
             self._change(LockState.HELD)
 
-    async def _is_confirmed(self) -> bool:
-        """Ask the broker, within the time for which its last answer counts."""
+    async def _confirm(self) -> bool:
+        """Ask the broker, within the time for which its last answer counts; return whether the name is held."""
         if self._lost.is_set() or self._channel is None or self._channel.is_closed:
             return False
         left = self._confirmed + self._link.heartbeat_seconds - time.monotonic()

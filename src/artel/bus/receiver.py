@@ -26,6 +26,7 @@ class Received:
     reply_to: str | None
     correlation_id: str | None
     attempt: int
+    ttl_seconds: float | None = None
 
 
 def problem_of(body: bytes, key: str) -> str:
@@ -89,7 +90,12 @@ class Receiver:
             try:
                 envelope = Envelope.from_bytes(received.body)
                 delivery = Delivery(
-                    envelope, received.key, received.reply_to, received.correlation_id, received.attempt
+                    envelope,
+                    received.key,
+                    received.reply_to,
+                    received.correlation_id,
+                    received.attempt,
+                    received.ttl_seconds,
                 )
                 return await self._run_handler(delivery)
             except InvalidMessage as problem:

@@ -83,6 +83,11 @@ def event_queue(subscriber: str) -> str:
     return f"mindbus.evt.{word(subscriber)}"
 
 
+def tenants_queue(name: str) -> str:
+    """Return the name of the queue in which a node hears of deleted projects."""
+    return event_queue(f"tenants_{name}")
+
+
 def reply_queue(requester: str) -> str:
     """Return the name of one requester's reply queue."""
     return f"mindbus.reply.{word(requester)}"

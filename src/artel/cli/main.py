@@ -14,6 +14,7 @@ from artel.cli import (
     node_admin,
     node_dead_letters,
     node_files,
+    node_forget,
     node_run,
     projects,
     serve,
@@ -94,6 +95,7 @@ app.add_typer(server_admin.database, name="db", short_help="The database of the 
 app.add_typer(server_admin.memory, name="memory", short_help="The memory of agents")
 node_files.node.command("run")(node_run.run)
 node_files.node.command("dead-letters")(node_dead_letters.dead_letters)
+node_files.node.command("forget")(node_forget.forget)
 for name, administer in node_admin.COMMANDS.items():
     node_files.node.command(name)(administer)
 app.add_typer(node_files.node, name="node", short_help="Agents as processes of their own")

@@ -65,7 +65,7 @@ def run(
 async def _run(agents: "list[AgentFile]", settings: "Settings", url: str, as_json: bool) -> None:
     from artel.brain.router import BrainRouter
     from artel.nodes.connection import RabbitConnection
-    from artel.nodes.node import Node
+    from artel.nodes.node import AgentNode
     from artel.nodes.process import run_nodes
     from artel.nodes.registration import AddressTaken
     from artel.nodes.singleton import AgentAlreadyRunningError
@@ -73,7 +73,7 @@ async def _run(agents: "list[AgentFile]", settings: "Settings", url: str, as_jso
     brain = BrainRouter(os.environ)  # the operator chose the models in the files
     try:
         nodes = [
-            Node(
+            AgentNode(
                 agent,
                 RabbitConnection(url, agent.name),
                 brain,

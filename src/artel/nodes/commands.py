@@ -14,7 +14,7 @@ from structlog.contextvars import bound_contextvars
 
 from artel import kill_points
 from artel.bus.bus import DEFAULT_TTL_SECONDS, Bus, Delivery, InvalidKey, MessageRefused, Requeue
-from artel.bus.topology import word
+from artel.bus.topology import any_key, command_key, word
 from artel.contract.envelope import (
     NOTHING_USED,
     Command,
@@ -33,12 +33,13 @@ from artel.logs import get_logger
 from artel.nodes.cost import CommandBudget
 from artel.nodes.errors import error_info
 from artel.nodes.idempotency import AnswerStore
-from artel.nodes.task import NodeTask, TaskRequest, TaskServices
+from artel.nodes.task import CommandTask, TaskRequest, TaskServices
 from artel.nodes.task_scope import TaskScope
+from artel.text import shorten
 
 MAX_STOPPED = 2 * MAX_GIVEN_UP
 NEVER_AGAIN = datetime.max.replace(tzinfo=UTC)
-CLOCK_SKEW_SECONDS = 120.0  # that the clocks of two machines may differ by
+CLOCK_SKEW_SECONDS = 120.0  # that clocks may differ by if the broker drops what is late
 GIVE_BACK_SECONDS = 1.0  # for the other node to get free, because a message is delivered only a few times
 MILLISECONDS = 1_000
 
@@ -65,7 +66,7 @@ class Execution:
     left_behind: TaskScope | None = None  # whose work folder is to be removed
 
 
-class Commands:
+class CommandHandler:
     """Handles the deliveries of a node's command queues."""
 
     def __init__(self, bus: Bus, services: TaskServices, store: AnswerStore) -> None:
@@ -86,25 +87,64 @@ class Commands:
         name = self._services.file().name
         with bound_contextvars(node=name, task_id=task_id, action=command.action, message_id=envelope.id):
             if command.target_node not in (None, name):
-                if _is_same_address(command.target_node, name):
-                    await self._give_back(command)
-                log.info("command_for_another_node", target_node=command.target_node)
+                await self._leave_to(command.target_node, delivery, command)
                 return
-            await self._services.may_act()
-            if (late := _lateness(delivery, command)) is not None:
-                log.warning("command_expired", late_seconds=round(late, 1))
-                await self._reply(delivery, _expired(late), task_id)
+            await self._services.fence.wait()
+            if (seconds := _seconds_left(delivery, command)) <= 0:
+                await self._drop(delivery, -seconds)
                 return
             kill_points.reached("node.received")
             execution = self._execution(delivery, command, TaskScope.of(task_id, command.context))
             try:
                 # Shielded, because another sender may wait for it too.
                 answer = await asyncio.shield(execution.task)
-                await self._services.may_act()
+                await self._services.fence.wait()
                 await self._reply(delivery, answer, task_id)
                 kill_points.reached("node.replied")
             finally:
                 self._clean_up(execution)
+
+    async def _drop(self, delivery: Delivery, late: float) -> None:
+        """Refuse a command that came too late."""
+        log.warning("command_expired", late_seconds=round(late, 1))
+        await self._reply(delivery, _expired(late), delivery.envelope.subject or delivery.envelope.id)
+
+    async def _leave_to(self, target: str, delivery: Delivery, command: Command) -> None:
+        """Let the node that a command is meant for have it, if it does not get it anyway.
+
+        A command to all of the type reaches every node, one in this node's own queue is lost on purpose. Of the shared
+        queue only one node takes each command: it forwards those that are meant for another.
+        """
+        file = self._services.file()
+        if delivery.key == any_key(file.type):
+            await self._forward(target, delivery, command)
+        elif _is_same_address(target, file.name):
+            await self._give_back(command)
+        else:
+            log.info("command_for_another_node", target_node=target)
+
+    async def _forward(self, target: str, delivery: Delivery, command: Command) -> None:
+        """Send a command on to the queue of another node, with what is left of its time."""
+        seconds = _seconds_left(delivery, command)
+        if seconds <= 0:
+            await self._drop(delivery, -seconds)
+            return
+        try:
+            routed = await self._bus.publish(
+                command_key(target, command.action),
+                delivery.envelope,
+                ttl_seconds=seconds,
+                reply_to=delivery.reply_to,
+                correlation_id=delivery.correlation_id,
+            )
+        except InvalidKey as problem:
+            raise MessageRefused(problem.detail) from problem
+        if not routed:
+            raise MessageRefused(
+                f"There is no node {shorten(target, 100)!r}. Start it, or send the command without target_node.",
+                "FAILED_PRECONDITION",
+            )
+        log.info("command_forwarded", target_node=target)
 
     async def _give_back(self, command: Command) -> NoReturn:
         """Leave a command to the other node that takes from this queue; without one it becomes a dead letter."""
@@ -156,15 +196,15 @@ class Commands:
             return stored
         answer = await self._execute(execution, delivery, command)
         if isinstance(answer.data, Error):
-            await self._services.may_act()  # else a failure for lack of the lock might become the answer
+            await self._services.fence.wait()  # else a failure for lack of the lock might become the answer
         # Failures that may pass too: a sender that wants another try sends a command with a key of its own.
-        return await self._kept(key, answer)
+        return await self._first_answer(key, answer)
 
     async def _execute(self, execution: Execution, delivery: Delivery, command: Command) -> Answer:
         """Carry out a command and return what became of it."""
         task_id = execution.scope.task_id
         stopped_at = self._stopped.get(task_id)
-        task = NodeTask(self._services, _request(delivery, command, execution.scope))
+        task = CommandTask(self._services, _request(delivery, command, execution.scope))
         self._status.began(task_id, command.action)
         log.info("task_began")
         data: Result | Error
@@ -179,6 +219,8 @@ class Commands:
                 raise
             current.uncancel()
             data = _cancelled()
+        except Requeue:
+            raise
         except (ArtelError, TimeoutError) as problem:
             data = Error(error=error_info(problem, time.monotonic() - execution.began))
         except Exception as problem:
@@ -192,7 +234,7 @@ class Commands:
         log.info("task_ended", status=answer.data.__class__.__name__.upper(), **shown)
         return answer
 
-    def _measured(self, data: Result | Error, task: NodeTask, execution: Execution) -> Answer:
+    def _measured(self, data: Result | Error, task: CommandTask, execution: Execution) -> Answer:
         """Return the answer with its time and metrics; an output that no message can carry becomes an error."""
         usage = task.tally.usage
         metrics = Metrics(
@@ -220,7 +262,7 @@ class Commands:
             log.exception("answer_not_read")
             return None
 
-    async def _kept(self, key: tuple[str, str], answer: Answer) -> Answer:
+    async def _first_answer(self, key: tuple[str, str], answer: Answer) -> Answer:
         """Store an answer and return it, or the one that another instance has given.
 
         If that fails, the command would be carried out again, but the sender still gets the answer now.
@@ -266,7 +308,7 @@ def _request(delivery: Delivery, command: Command, scope: TaskScope) -> TaskRequ
     """Return the task of a command with its limits; the shortest time wins."""
     context, policy = command.context, command.retry_policy or RetryPolicy()
     limits = context.limits if context else None
-    seconds = [] if command.timeout_seconds is None else [command.timeout_seconds - _waited(delivery)]
+    seconds = [] if command.timeout_seconds is None else [_seconds_left(delivery, command)]
     if limits and limits.timeout_ms is not None:
         seconds.append(limits.timeout_ms / MILLISECONDS)
     return TaskRequest(
@@ -295,20 +337,18 @@ def _expired(late: float) -> Answer:
     return Answer(id=uuid7(), data=Error(error=error, metrics=NOTHING_USED))
 
 
-def _waited(delivery: Delivery) -> float:
-    """Return the seconds that a command has waited in this process."""
-    return time.monotonic() - delivery.received_at
+def _seconds_left(delivery: Delivery, command: Command) -> float:
+    """Return how much is left of the time of a command, which is negative if it is too late.
 
-
-def _lateness(delivery: Delivery, command: Command) -> float | None:
-    """Return by how many seconds a command is too late, None if it is not.
-
-    The broker drops what is too old in the queue. The clock of the sender is trusted only roughly.
+    If the broker drops the command in time, the clock of the sender is trusted only roughly. Of a command without such
+    an expiration nothing but that clock tells how long it has waited in the queue.
     """
     limit = command.timeout_seconds or DEFAULT_TTL_SECONDS
     age = (datetime.now(UTC) - delivery.envelope.time).total_seconds()
-    late = max(_waited(delivery) - limit, age - limit - CLOCK_SKEW_SECONDS)
-    return late if late > 0 else None
+    if delivery.ttl_seconds is not None and delivery.ttl_seconds <= limit:
+        age -= CLOCK_SKEW_SECONDS
+    waited = time.monotonic() - delivery.received_at  # in this process
+    return limit - max(age, waited)
 
 
 def _is_same_address(target: str | None, name: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from artel.brain.router import BrainRouter
 from artel.nodes.agent_files import load_agent_folder
 from artel.nodes.connection import NodeConnection
-from artel.nodes.node import Node
+from artel.nodes.node import AgentNode
 from artel.settings import Settings
 
 GRACE_SECONDS = 2.0  # the server has waited for running turns before
@@ -17,7 +17,7 @@ GRACE_SECONDS = 2.0  # the server has waited for running turns before
 class EmbeddedNodes:
     """The nodes of all agent files of a folder; they start and stop together."""
 
-    def __init__(self, nodes: list[Node], brain: BrainRouter) -> None:
+    def __init__(self, nodes: list[AgentNode], brain: BrainRouter) -> None:
         self.nodes = nodes
         self._brain = brain
 
@@ -33,7 +33,7 @@ class EmbeddedNodes:
         try:
             for file in files:
                 is_demo = brain.is_demo(file.brain.model_name)
-                node = Node(file, connect(file.name), brain, settings, is_embedded=True, is_demo=is_demo)
+                node = AgentNode(file, connect(file.name), brain, settings, is_embedded=True, is_demo=is_demo)
                 await node.start()
                 embedded.nodes.append(node)
         except BaseException:

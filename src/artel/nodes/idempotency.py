@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 from artel.logs import get_logger
+from artel.nodes.sqlite_file import open_file
 
 HOLD_SECONDS = 24 * 3600.0
 MAX_ANSWERS = 10_000
 MAX_BYTES = 200_000_000
-LOCK_SECONDS = 5.0  # if another process of the same name writes
 SPARE_SHARE = 0.1  # of the limits is freed at once, so that not each answer has to
 
 _SCHEMA = """
@@ -129,9 +129,8 @@ class AnswerStore:
 
 def _open(file: Path) -> sqlite3.Connection:
     """Open the file; put a damaged one aside, because a node that knows no answers is better than none."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        return _connect(file)
+        return open_file(file, _SCHEMA, synchronous="NORMAL")
     except sqlite3.DatabaseError as damage:
         if isinstance(damage, sqlite3.OperationalError):  # locked, or the disk is full
             raise
@@ -140,16 +139,4 @@ def _open(file: Path) -> sqlite3.Connection:
         file.replace(aside)
         for left in ("-wal", "-shm"):
             file.with_name(f"{file.name}{left}").unlink(missing_ok=True)
-        return _connect(file)
-
-
-def _connect(file: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(file, timeout=LOCK_SECONDS, check_same_thread=False)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # survives a killed process
-        connection.executescript(_SCHEMA)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        return open_file(file, _SCHEMA, synchronous="NORMAL")

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
-from artel.bus.bus import MAX_DELIVERIES, Bus, Delivery, Handler, QueueSpec, Requeue, Subscription
+from artel.bus.bus import MAX_DELIVERIES, RETIRED_SECONDS, Bus, Delivery, Handler, QueueSpec, Requeue, Subscription
 from artel.bus.topology import all_key, any_key, command_queue, commands_of, shared_queue
 from artel.contract.agent_file import AgentFile
 from artel.errors import ArtelError
@@ -70,7 +70,8 @@ class Intake:
     def __init__(self, bus: Bus, file: AgentFile, handler: Handler) -> None:
         name, node_type = file.name, file.type
         self._bus = bus
-        self._own = QueueSpec(command_queue(name), (commands_of(name), all_key(node_type)))
+        keys = (commands_of(name), all_key(node_type))
+        self._own = QueueSpec(command_queue(name), keys, expires_seconds=RETIRED_SECONDS)
         self._shared = QueueSpec(shared_queue(node_type), (any_key(node_type),))
         self._handler = handler
         self._limit = file.limits.max_concurrent_tasks

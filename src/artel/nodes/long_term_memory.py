@@ -9,7 +9,6 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -20,6 +19,7 @@ from artel.contract.agent_file import LongTerm
 from artel.errors import ArtelError, ConfigurationInvalid, Kind
 from artel.ids import uuid7
 from artel.logs import get_logger
+from artel.nodes.sqlite_file import open_file
 from artel.settings import MEMORY_PROVIDERS, Settings
 from artel.text import storable
 from artel.tools.recall import MAX_CONTENT_CHARACTERS, NOTE, Recollection
@@ -36,7 +36,6 @@ T = TypeVar("T")
 MAX_MEMORIES = 10_000  # of one tenant; the oldest are forgotten
 MAX_METADATA_CHARACTERS = 4_000
 MAX_INDEXED_AT_ONCE = 64
-BUSY_SECONDS = 10.0
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS memories (
@@ -283,21 +282,12 @@ class _Rows:
         with self._lock:
             try:
                 if self._connection is None:
-                    self._connection = self._open()
+                    self._connection = open_file(self._folder / "memory.db", _SCHEMA, synchronous="FULL")
                 with self._connection as connection:
                     return work(connection)
             except (sqlite3.Error, OSError) as failure:
                 log.warning("memory_file_failed", error=str(failure))
                 raise MemoryUnavailable("The node's memory can't be read or written. Its log says why.") from failure
-
-    def _open(self) -> sqlite3.Connection:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        connection = sqlite3.connect(self._folder / "memory.db", timeout=BUSY_SECONDS, check_same_thread=False)
-        (self._folder / "memory.db").chmod(0o600)
-        with closing(connection.execute("PRAGMA journal_mode = WAL")):
-            pass
-        connection.executescript(_SCHEMA)
-        return connection
 
 
 _SELECT = "SELECT id, content, type, metadata, created_at FROM memories"

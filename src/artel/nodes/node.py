@@ -11,19 +11,20 @@ from artel.bus.bus import Bus, LockState
 from artel.contract.agent_file import AgentFile
 from artel.contract.node_messages import ConfigParams
 from artel.logs import get_logger, set_level
-from artel.nodes.commands import Commands
+from artel.nodes.commands import CommandHandler
 from artel.nodes.connection import NodeConnection
 from artel.nodes.control import ControlListener, ControlRefused
+from artel.nodes.fence import Fence
 from artel.nodes.heartbeat import HeartbeatThread
 from artel.nodes.idempotency import AnswerStore
 from artel.nodes.intake import Intake
 from artel.nodes.progress import ProgressThread
-from artel.nodes.registration import Registration
+from artel.nodes.registration import NodeRegistration
 from artel.nodes.singleton import SingletonLock
 from artel.nodes.status import NodePhase, NodeStatus
 from artel.nodes.task import TaskServices
 from artel.nodes.tenants import TenantListener
-from artel.nodes.toolbox import NodeTools, node_folder
+from artel.nodes.toolbox import SharedTools, node_folder
 from artel.poller import Poller
 from artel.settings import Settings
 
@@ -46,24 +47,27 @@ class NodeExit:
 class NodeParts:
     """What a started node consists of."""
 
-    def __init__(self, node: "Node", bus: Bus, lock: SingletonLock, tools: NodeTools, store: AnswerStore) -> None:
+    def __init__(
+        self, node: "AgentNode", bus: Bus, lock: SingletonLock, tools: SharedTools, store: AnswerStore
+    ) -> None:
         status, connection = node.status, node.connection
         self.bus = bus
         self.lock = lock
         self.tools = tools
         self.store = store
+        self.fence = Fence(self._may_act)
         services = TaskServices(
             file=lambda: status.file,
             brain=node.brain,
             tools=tools,
             status=status,
-            may_act=self._may_act,
+            fence=self.fence,
             store=store,
             node_key=node.settings.node_key,
             most_tool_calls=node.settings.max_tool_calls_per_task,
         )
-        self.commands = Commands(bus, services, store)
-        self.registration = Registration(
+        self.commands = CommandHandler(bus, services, store)
+        self.registration = NodeRegistration(
             status, bus, lambda: bus.connected and lock.is_held, self.commands.stop_task, node.lost_address
         )
         self.intake = Intake(bus, status.file, self.commands.handle)
@@ -85,7 +89,7 @@ class NodeParts:
         await self.lock.wait_until_held()
 
 
-class Node:
+class AgentNode:
     """One instance of an agent. `finished` is done when it has ended, whoever ended it."""
 
     def __init__(
@@ -123,7 +127,7 @@ class Node:
 
         The order matters: nothing is taken without the lock, and nothing is answered before the node has its epoch.
         """
-        tools = NodeTools(self.status.file, self.settings, self._folder)
+        tools = SharedTools(self.status.file, self.settings, self._folder)
         await tools.open()
         try:
             bus = await self.connection.bus()
@@ -231,14 +235,16 @@ class Node:
         self._begin_stop(NodeExit("address_taken", reason), 0.0)
 
     def _lock_changed(self, state: LockState) -> None:
-        """Take commands only with the lock; end at once if another instance works under this name."""
+        """Take commands and call tools only with the lock; end at once if another instance works under this name."""
         parts = self._started
         self.status.has_lock = state is LockState.HELD
         parts.heartbeat.send_now()
         parts.intake.allow(state is LockState.HELD)
         if state is LockState.HELD:
             parts.registration.again_soon()
-        elif state is LockState.CONFLICT:
+        else:
+            parts.fence.interrupt()
+        if state is LockState.CONFLICT:
             self._begin_stop(NodeExit("name_taken", f"another instance of {self.name} has taken over"), 0.0)
 
     def _begin_stop(self, why: NodeExit, grace_seconds: float | None) -> asyncio.Task[None]:
@@ -275,7 +281,7 @@ class Node:
             self.finished.set_result(why)
         log.info("node_stopped", node=self.name, cause=why.cause)
 
-    async def _abort(self, bus: Bus, tools: NodeTools) -> None:
+    async def _abort(self, bus: Bus, tools: SharedTools) -> None:
         """Undo a start that failed."""
         parts, self._parts = self._parts, None
         if parts:

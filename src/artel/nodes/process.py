@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from artel.logs import get_logger
-from artel.nodes.node import Node, NodeExit
+from artel.nodes.node import AgentNode, NodeExit
 
 INTERRUPTED = 130
 
 log = get_logger(__name__)
 
 
-async def run_nodes(nodes: Sequence[Node], ready: Callable[[], None]) -> list[NodeExit]:
+async def run_nodes(nodes: Sequence[AgentNode], ready: Callable[[], None]) -> list[NodeExit]:
     """Start nodes, call `ready`, and return why each has ended; if one can't start, stop the others and raise why.
 
     The first SIGTERM or SIGINT stops them gracefully, the second one ends the process at once.
@@ -34,7 +34,7 @@ async def run_nodes(nodes: Sequence[Node], ready: Callable[[], None]) -> list[No
         return [NodeExit("stopped", "signal") for _ in nodes]
 
 
-async def _start(nodes: Sequence[Node], stop_wanted: asyncio.Event) -> bool:
+async def _start(nodes: Sequence[AgentNode], stop_wanted: asyncio.Event) -> bool:
     """Start nodes; return False if they are to stop before they have started."""
     starts = [asyncio.create_task(node.start()) for node in nodes]
     waiting: asyncio.Future[Any] = asyncio.create_task(stop_wanted.wait())
@@ -54,7 +54,7 @@ async def _start(nodes: Sequence[Node], stop_wanted: asyncio.Event) -> bool:
     return False
 
 
-async def _undo(nodes: Sequence[Node], starts: Sequence[asyncio.Task[None]]) -> None:
+async def _undo(nodes: Sequence[AgentNode], starts: Sequence[asyncio.Task[None]]) -> None:
     """Stop the nodes that have started."""
     for start in starts:
         start.cancel()

@@ -27,7 +27,7 @@ class AddressTaken(ArtelError, kind=Kind.CONFLICT, code="node_address_taken"):
     """Another node that is alive has the same address on the bus, under a name that differs only in `.` and `_`."""
 
 
-class Registration:
+class NodeRegistration:
     """Registers a node, again after each reconnection and now and then, and never while it may have lost its name."""
 
     def __init__(

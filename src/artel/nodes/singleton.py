@@ -77,7 +77,7 @@ class SingletonLock:
 
     async def wait_until_held(self) -> None:
         """Wait while the lock is lost; raise AgentAlreadyRunningError after a conflict, BusClosed after the release."""
-        while not self.is_held:
+        while not await self._is_confirmed():
             if self._conflict:
                 raise AgentAlreadyRunningError(self._name)
             if self._lock is None:
@@ -86,6 +86,9 @@ class SingletonLock:
             with suppress(TimeoutError):
                 async with asyncio.timeout(RECHECK_SECONDS):  # a lock that was only unconfirmed changes no state
                     await self._settled.wait()
+
+    async def _is_confirmed(self) -> bool:
+        return self.is_held and (self._lock is None or await self._lock.is_confirmed())
 
     def _changed(self, state: LockState) -> None:
         match state:

@@ -41,12 +41,13 @@ from artel.nodes.capability import (
     task_text,
     text_property,
 )
+from artel.nodes.fence import Fence, FencedBrain
 from artel.nodes.idempotency import AnswerStore
 from artel.nodes.saved_task import PendingCall, SavedTask, StateInvalid
 from artel.nodes.status import NodeStatus
 from artel.nodes.task_scope import TaskScope
 from artel.nodes.task_toolbox import task_toolbox
-from artel.nodes.toolbox import NodeTools
+from artel.nodes.toolbox import SharedTools
 from artel.retry import Backoff
 from artel.text import shorten
 from artel.tools.consent import Consent, Decision
@@ -119,13 +120,13 @@ class TaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class TaskServices:
-    """What all tasks of a node share; `may_act` returns when the node holds its lock."""
+    """What all tasks of a node share."""
 
     file: Callable[[], AgentFile]
     brain: Brain
-    tools: NodeTools
+    tools: SharedTools
     status: NodeStatus
-    may_act: Callable[[], Awaitable[None]]
+    fence: Fence
     store: AnswerStore
     node_key: SecretStr | None = None
     most_tool_calls: int = MOST_TOOL_CALLS
@@ -159,7 +160,7 @@ class TaskListener:
         kill_points.reached("node.tool_result")
 
 
-class NodeTask:
+class CommandTask:
     """One task, from the parameters of its command to its output."""
 
     def __init__(self, services: TaskServices, request: TaskRequest) -> None:
@@ -352,10 +353,10 @@ class NodeTask:
             self._file.memory.short_term.max_context_tokens,
         )
         services = self._services
-        toolbox = task_toolbox(services.tools, self.scope, self._space_tools, self._consent, services.may_act)
+        toolbox = task_toolbox(services.tools, self.scope, self._space_tools, self._consent, services.fence)
         return Run(
             spec,
-            services.brain,
+            FencedBrain(services.brain, services.fence),
             toolbox,
             self._listener,
             self._deadline,

@@ -1,12 +1,13 @@
 """The tools of one task: those of the node, which it calls itself, and those of the worker space, which it asks for."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from artel.brain.brain import ToolCall, ToolSchema
 from artel.contract.node_messages import SpaceTool
+from artel.nodes.fence import Fence
 from artel.nodes.task_scope import TaskScope
-from artel.nodes.toolbox import NodeTools, node_toolbox
+from artel.nodes.toolbox import SharedTools, node_toolbox
 from artel.tools.consent import Consent, Decision, NeedsApproval, Question
 from artel.tools.policy import Level
 from artel.tools.tool import Tool, ToolResult
@@ -29,26 +30,25 @@ class RequestedTool(Tool):
 
 
 class TaskToolbox:
-    """A toolbox that waits with each call until the node may act."""
+    """A toolbox whose calls wait until the node may act, and are interrupted when it may no longer."""
 
-    def __init__(self, toolbox: Toolbox, may_act: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, toolbox: Toolbox, fence: Fence) -> None:
         self._toolbox = toolbox
-        self._may_act = may_act
+        self._fence = fence
         self.schemas = toolbox.schemas
 
     async def call(self, call: ToolCall, deadline: float) -> ToolResult:
-        """Carry out a call; raise NeedsApproval for one that is not this node's to make."""
-        await self._may_act()
-        return await self._toolbox.call(call, deadline)
+        """Carry out a call; raise NeedsApproval for one that is not this node's to make, Requeue without the lock."""
+        return await self._fence.call(self._toolbox.call(call, deadline))
 
 
 def task_toolbox(
-    shared: NodeTools,
+    shared: SharedTools,
     scope: TaskScope,
     space_tools: Sequence[SpaceTool],
     consent: Consent | None,
-    may_act: Callable[[], Awaitable[None]],
+    fence: Fence,
 ) -> TaskToolbox:
     """Return the tools of a task."""
     requested = [RequestedTool(tool) for tool in space_tools]
-    return TaskToolbox(node_toolbox(shared, scope, consent, requested), may_act)
+    return TaskToolbox(node_toolbox(shared, scope, consent, requested), fence)

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 from pydantic import ValidationError
 
-from artel.bus.bus import Bus, Delivery, QueueSpec, Subscription
-from artel.bus.topology import event_key, event_queue
+from artel.bus.bus import RETIRED_SECONDS, Bus, Delivery, QueueSpec, Subscription
+from artel.bus.topology import event_key, tenants_queue
 from artel.contract.envelope import Event
 from artel.contract.node_messages import TenantDeleted
 from artel.logs import get_logger
@@ -23,7 +23,8 @@ class TenantListener:
         """`forget` gets the name of the tenant; a failure is tried again a few times."""
         self._bus = bus
         self._forget = forget
-        self._queue = QueueSpec(event_queue(f"tenants_{name}"), (event_key("tenant", "deleted"),))
+        keys = (event_key("tenant", "deleted"),)
+        self._queue = QueueSpec(tenants_queue(name), keys, expires_seconds=RETIRED_SECONDS)
         self._subscription: Subscription | None = None
 
     async def start(self) -> None:

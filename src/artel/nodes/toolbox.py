@@ -39,7 +39,7 @@ def node_folder(settings: Settings, name: str) -> Path:
     return settings.data_dir / "nodes" / name
 
 
-class NodeTools:
+class SharedTools:
     """What the tools of one node share between its tasks: memory, files, sandbox, plugins, audit log, limits."""
 
     def __init__(self, file: AgentFile, settings: Settings, folder: Path | None = None) -> None:
@@ -154,7 +154,7 @@ class NodePolicy(Policy):
         return data
 
 
-def node_tools(shared: NodeTools, scope: TaskScope) -> list[Tool]:
+def node_tools(shared: SharedTools, scope: TaskScope) -> list[Tool]:
     """Return the tools that the file enables, allows and does not switch off, for one task."""
     usable = shared.file.tools.usable - (MEMORY_TOOLS if shared.memory is None else frozenset())
     web = [tool for tool in shared.web.of(scope.key[0]) if tool.name in usable]
@@ -162,7 +162,7 @@ def node_tools(shared: NodeTools, scope: TaskScope) -> list[Tool]:
     return [*web, *others, *(make() for make in shared.plugins().values())]
 
 
-def node_policy(shared: NodeTools, scope: TaskScope, tools: Iterable[Tool]) -> NodePolicy:
+def node_policy(shared: SharedTools, scope: TaskScope, tools: Iterable[Tool]) -> NodePolicy:
     """Return the policy for a node's own tools in one task: approvals, paths, and the limit per minute."""
     rules: dict[str, ToolRule] = {}
     files: dict[str, FileRules] = {}
@@ -175,7 +175,7 @@ def node_policy(shared: NodeTools, scope: TaskScope, tools: Iterable[Tool]) -> N
 
 
 def node_toolbox(
-    shared: NodeTools, scope: TaskScope, consent: Consent | None = None, space_tools: Sequence[Tool] = ()
+    shared: SharedTools, scope: TaskScope, consent: Consent | None = None, space_tools: Sequence[Tool] = ()
 ) -> Toolbox:
     """Return the toolbox of one task: the node's tools and those of the worker space, which win on a name clash.
 
@@ -192,7 +192,7 @@ def _task_name(scope: TaskScope) -> str:
     return f"{scope.tenant}/{scope.task_id}"
 
 
-_TOOLS: dict[str, Callable[[NodeTools, TaskScope], Tool]] = {
+_TOOLS: dict[str, Callable[[SharedTools, TaskScope], Tool]] = {
     MemoryRead.name: lambda shared, scope: MemoryRead(shared.recall(scope)),
     MemoryWrite.name: lambda shared, scope: MemoryWrite(shared.recall(scope)),
     FileRead.name: lambda shared, scope: FileRead(shared.files(FileRead.name, scope)),

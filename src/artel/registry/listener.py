@@ -96,7 +96,7 @@ class NodeListener:
             is_new, epoch, given_up = await self._database.run(store)
         except repository.TooManyNodes:
             return _error("RESOURCE_EXHAUSTED", f"The registry has {repository.MAX_NODES} names and takes no more.")
-        except repository.AddressTaken as taken:
+        except repository.AddressInUse as taken:
             return _error("ALREADY_EXISTS", _address_taken(name, taken.name))
         except repository.OlderInstance:
             return _error("ABORTED", f"A later instance of {name} is registered and alive.")
@@ -151,7 +151,7 @@ class NodeListener:
             is_stored, is_new = await self._database.run(store)
         except repository.TooManyNodes:
             raise InvalidPassport(f"The registry has {repository.MAX_NODES} names and takes no more.") from None
-        except repository.AddressTaken as taken:
+        except repository.AddressInUse as taken:
             raise InvalidPassport(_address_taken(heartbeat.name, taken.name)) from None
         if is_new:
             await _stored(lambda: self._monitor.restarted(heartbeat.name))

@@ -25,6 +25,7 @@ from artel.db.columns import Moment
 from artel.db.dialect import insert_into
 from artel.db.node_tables import node_commands, nodes
 from artel.db.tables import alerts, turns
+from artel.errors import ArtelError, Kind
 from artel.logs import get_logger
 from artel.registry.commands import GIVEN_UP, OPEN, Problem
 from artel.registry.node import RegisteredNode
@@ -51,7 +52,7 @@ class TooManyNodes(Exception):
     """The registry has no room for another name."""
 
 
-class AddressTaken(Exception):
+class AddressInUse(Exception):
     """Another name that is alive has the same address on the bus."""
 
     def __init__(self, name: str) -> None:
@@ -61,6 +62,10 @@ class AddressTaken(Exception):
 
 class OlderInstance(Exception):
     """A later instance of the name is alive, so this one is gone, and its request came late."""
+
+
+class NodeRuns(ArtelError, kind=Kind.CONFLICT, code="node_runs"):
+    """A node that is to be forgotten may still run."""
 
 
 def current_time(connection: Connection) -> datetime:
@@ -76,7 +81,7 @@ def register(connection: Connection, passport: Passport, epoch: int = 0) -> int:
     """Store the passport of a node and return its epoch, which is one higher than that of the instance before.
 
     An instance that registers again keeps its epoch. `epoch` is what the node says that it is: it counts if the
-    database knows less, because it was restored. Raise TooManyNodes, AddressTaken or OlderInstance.
+    database knows less, because it was restored. Raise TooManyNodes, AddressInUse or OlderInstance.
     """
     name, uid, given = passport.metadata.name, passport.metadata.uid, epoch
     now, stored = database_time(connection), passport.dump()
@@ -118,10 +123,10 @@ def _make_room(connection: Connection) -> None:
 
 
 def _check_address(connection: Connection, name: str, alive: Iterable[ColumnElement[bool]]) -> None:
-    """Raise AddressTaken if another name that is alive has the same queue."""
+    """Raise AddressInUse if another name that is alive has the same queue."""
     same = func.replace(nodes.c.name, ".", "_") == word(name), nodes.c.name != name
     if other := connection.execute(select(nodes.c.name).where(*same, *alive).limit(1)).scalar():
-        raise AddressTaken(other)
+        raise AddressInUse(other)
 
 
 def _is_older(passport: Passport, registered: dict[str, Any]) -> bool:
@@ -195,6 +200,25 @@ def newest_instance(connection: Connection, name: str) -> tuple[str, int]:
     """Return uid and epoch of the newest instance of a name, also if it is gone; "" and 0 if there never was one."""
     row = connection.execute(select(nodes.c.uid, nodes.c.epoch).where(nodes.c.name == name)).first()
     return ("", 0) if row is None else (row.uid, row.epoch)
+
+
+def require_ended(connection: Connection, name: str) -> None:
+    """Raise NodeRuns if the registry heard of a node that has not deregistered less than 90 seconds ago."""
+    now = database_time(connection)
+    is_heard = nodes.c.heartbeat_at > now - timedelta(seconds=FORGOTTEN_SECONDS)
+    if connection.execute(
+        select(nodes.c.uid).where(nodes.c.name == name, nodes.c.deregistered_at.is_(None), is_heard)
+    ).first():
+        raise NodeRuns(
+            f"{name} runs, or has ended less than {FORGOTTEN_SECONDS} s ago without saying so. Stop it and wait that "
+            f"long: artel node drain {name}"
+        )
+
+
+def forget_node(connection: Connection, name: str) -> bool:
+    """Delete what the registry knows of a node that has ended; return whether it knew it. Raise NodeRuns."""
+    require_ended(connection, name)
+    return bool(connection.execute(delete(nodes).where(nodes.c.name == name)).rowcount)
 
 
 @dataclass(frozen=True, slots=True)

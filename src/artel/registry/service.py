@@ -138,7 +138,7 @@ class NodeRegistry:
 
         return await self._database.run(transaction)
 
-    async def away(
+    async def unavailable(
         self,
         capabilities: Iterable[str] = (),
         *,

@@ -376,7 +376,7 @@ class NodeRun:
         node, is_over = await self._find(step), False
         with self._run.timeout.waiting():
             while node is None and not is_over:
-                away = await self._away(step)
+                away = await self._unavailable_nodes(step)
                 is_over = time.monotonic() - began >= self._waiting_seconds(away, began)
                 await asyncio.sleep(0 if is_over else LOOK_SECONDS)
                 node = await self._find(step)  # also at the end: it may be back since it was looked for
@@ -386,9 +386,9 @@ class NodeRun:
             raise self._refused or self._no_node("No node that this project may use", away)
         return node
 
-    async def _away(self, step: _Step | None) -> list[RegisteredNode]:
+    async def _unavailable_nodes(self, step: _Step | None) -> list[RegisteredNode]:
         """Return the nodes that could carry out a step if they took tasks now."""
-        find = partial(self._services.nodes.registry.away, allowed=await self._allowed(), without=self._failed)
+        find = partial(self._services.nodes.registry.unavailable, allowed=await self._allowed(), without=self._failed)
         if step is not None and step.has_approval:
             return await find(name=self._parked.node)
         if step is not None and step.action == CONTINUE:
