@@ -26,6 +26,7 @@ TRY_LATER = 1013  # standard WebSocket close code
 MAX_REASON = 100  # characters; a close reason may have 123 bytes
 MAX_PATH_BYTES = 4_096
 MAX_LOGGED_CHARACTERS = 300
+PIECE_BYTES = 65_536  # of a response: a client has the send timeout for each piece
 MAX_LOGIN_BYTES = 16_384  # stricter, because the client is not authenticated yet
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 _UPLOAD = re.compile(r"/my/chat/[0-9a-zA-Z-]{1,64}/attachments")
@@ -67,7 +68,7 @@ class RequestMiddleware:
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
                 headers.update({name: value for name, value in _HEADERS.items() if name not in headers})
                 headers["x-request-id"] = request_id
-            await send(message)
+            await _send_in_pieces(send, message)
 
         try:
             _refuse_long_path(scope)
@@ -104,6 +105,15 @@ class RequestMiddleware:
             else:
                 await receive()
                 await WebSocket(scope, receive, send).send_denial_response(problem_of(scope, refused))
+
+
+async def _send_in_pieces(send: Send, message: Message) -> None:
+    """Send a message, a large body in pieces, so that only one piece waits in the connection's buffer."""
+    body, sent = message.get("body", b""), 0
+    while len(body) - sent > PIECE_BYTES:
+        await send({**message, "body": body[sent : sent + PIECE_BYTES], "more_body": True})
+        sent += PIECE_BYTES
+    await send({**message, "body": body[sent:]} if sent else message)
 
 
 class PathMiddleware:
