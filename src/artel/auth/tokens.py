@@ -130,8 +130,8 @@ class Tokens:
         subject, email = claims["sub"], claims.get("email")
         if not _is_storable(subject, MAX_SUBJECT_CHARACTERS):
             raise ValueError("invalid subject")
-        is_shown = _is_storable(email, MAX_EMAIL_CHARACTERS) and not HIDDEN_PATTERN.search(email)
-        email = email if is_shown else None
+        if not _is_storable(email, MAX_EMAIL_CHARACTERS) or HIDDEN_PATTERN.search(str(email)):
+            email = None
         return ExternalSubject(self._issuer, subject, email, int(claims["exp"]))
 
 
