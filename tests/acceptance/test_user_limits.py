@@ -13,6 +13,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from artel.api.download import MAX_WAITING_DOWNLOADS
+from artel.attachments.service import MAX_UPLOADS_OF_USER
 from tests.conftest import JWT_SECRET
 from tests.connector import ScriptedConnector, connected, socket
 from tests.deadlines import eventually
@@ -145,6 +146,27 @@ def test_a_user_has_so_many_downloads(limited: Server) -> None:
 
     assert set(statuses) == {b"HTTP/1.1 200", b"HTTP/1.1 429"}
     assert downloaded.text == content
+
+
+@pytest.mark.req("SEC-02.4", "SEC-02.5")
+def test_unfinished_uploads_of_others_keep_nobody_from_uploading(limited: Server) -> None:
+    address = urlsplit(limited.url)
+    with ExitStack() as connections:
+        for person in [Person.register(limited.url) for _ in range(4)]:
+            path = f"/my/chat/{person.session(person.project()['id'])}/attachments?name=x.txt"
+            head = (
+                f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {person.token}\r\n"
+                "Content-Length: 10000000\r\nExpect: 100-continue\r\n\r\n"
+            )
+            for _ in range(MAX_UPLOADS_OF_USER):
+                connection = connections.enter_context(tcp.create_connection((address.hostname, address.port), 60))
+                connection.sendall(head.encode())
+                assert connection.recv(100).startswith(b"HTTP/1.1 100")  # its upload is in progress
+        other = Person.register(limited.url)
+        path = f"/my/chat/{other.session(other.project()['id'])}/attachments"
+        uploaded = other.http.post(path, params={"name": "x.txt"}, content="x" * 100_000)
+
+    assert uploaded.status_code == 201, uploaded.text
 
 
 @pytest.mark.req("SEC-02.4")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from fastapi import HTTPException
 from prometheus_client import CollectorRegistry
 from starlette.responses import Response
 
@@ -16,7 +17,7 @@ from artel.api import http_protocol
 from artel.api.event_stream import EventStream
 from artel.api.http_protocol import BoundedHttp
 from artel.api.metrics import HttpMetrics
-from artel.api.middleware import PIECE_BYTES, BodyLimitMiddleware, RequestMiddleware
+from artel.api.middleware import PIECE_BYTES, UPLOAD_PIECE_BYTES, BodyLimitMiddleware, RequestMiddleware
 from artel.events.hub import Delta, Item
 
 pytestmark = pytest.mark.anyio
@@ -71,6 +72,15 @@ async def test_connection_without_complete_request_is_closed(
         answer = await _exchange(port, pieces)
 
     assert answer.count(b"200 OK") == max(len(pieces) - 1, 0)
+
+
+async def read_all(_scope: Any, receive: Any, _send: Any) -> None:
+    while (await receive())["more_body"]:
+        pass
+
+
+async def ignore(_message: Any) -> None:
+    pass
 
 
 async def large(scope: Any, receive: Any, send: Any) -> None:
@@ -184,6 +194,26 @@ async def test_request_cancelled_by_shutdown_gets_a_problem() -> None:
     assert json.loads(sent[1]["body"])["code"] == "server_busy"
 
 
+@pytest.mark.req("SEC-02.4")
+async def test_trickled_file_times_out_long_before_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("artel.api.middleware.UPLOAD_PIECE_SECONDS", 0.2)
+    pieces = [b"x" * UPLOAD_PIECE_BYTES, b"x"]
+
+    async def trickle() -> Any:
+        if not pieces:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": True}
+
+    path = "/my/chat/019a8f0e/attachments"
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [(b"content-length", b"100000")]}
+    async with asyncio.timeout(30):
+        with pytest.raises(HTTPException) as refused:
+            await BodyLimitMiddleware(read_all, max_bytes=1000)(scope, trickle, ignore)
+
+    assert refused.value.status_code == 408
+    assert "65,536 bytes" in refused.value.detail
+
+
 async def test_slow_body_times_out_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("artel.api.middleware.BODY_SECONDS", 0.3)
     pieces = 0
@@ -194,15 +224,7 @@ async def test_slow_body_times_out_in_total(monkeypatch: pytest.MonkeyPatch) -> 
         await asyncio.sleep(0.05)
         return {"type": "http.request", "body": b"x", "more_body": pieces < 100}
 
-    async def ignore(_message: Any) -> None:
-        pass
-
-    async def read_all(_scope: Any, receive: Any, _send: Any) -> None:
-        while (await receive())["more_body"]:
-            pass
-
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", b"100")]}
-    from fastapi import HTTPException
 
     with pytest.raises(HTTPException) as refused:
         await BodyLimitMiddleware(read_all, max_bytes=1000)(scope, drip, ignore)

@@ -22,6 +22,8 @@ from artel.text import shorten
 
 BODY_SECONDS = 30
 UPLOAD_SECONDS = 300  # of an attached file
+UPLOAD_PIECE_BYTES = 65_536
+UPLOAD_PIECE_SECONDS = 10  # for each such piece of an attached file
 TRY_LATER = 1013  # standard WebSocket close code
 MAX_REASON = 100  # characters; a close reason may have 123 bytes
 MAX_PATH_BYTES = 4_096
@@ -169,6 +171,26 @@ class OriginMiddleware:
         await self._app(scope, receive, send)
 
 
+class _ArrivingBody:
+    """Counts the bytes of a body, and knows until when more must arrive."""
+
+    def __init__(self, seconds: float, piece_seconds: float) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._end = self._now() + seconds
+        self._piece_seconds = piece_seconds
+        self.received = 0
+        self._begin_piece()
+
+    def add(self, size: int) -> None:
+        self.received += size
+        if self.received >= self._piece_end:
+            self._begin_piece()
+
+    def _begin_piece(self) -> None:
+        self._piece_end = self.received + UPLOAD_PIECE_BYTES
+        self.deadline = min(self._end, self._now() + self._piece_seconds)
+
+
 class BodyLimitMiddleware:
     """Refuses bodies that are too large or arrive too slowly."""
 
@@ -181,26 +203,29 @@ class BodyLimitMiddleware:
         if scope["type"] != "http" or not has_body:
             await self._app(scope, receive, send)
             return
-        max_bytes, seconds = self._max_bytes, BODY_SECONDS
+        max_bytes, seconds, piece_seconds = self._max_bytes, BODY_SECONDS, BODY_SECONDS
         if scope["path"].startswith("/auth/"):
             max_bytes = min(max_bytes, MAX_LOGIN_BYTES)
         elif scope["method"] == "POST" and _UPLOAD.fullmatch(scope["path"]):
-            max_bytes, seconds = MAX_BYTES, UPLOAD_SECONDS
-        deadline = asyncio.get_running_loop().time() + seconds
-        received, complete = 0, False
+            max_bytes, seconds, piece_seconds = MAX_BYTES, UPLOAD_SECONDS, UPLOAD_PIECE_SECONDS
+        body, complete = _ArrivingBody(seconds, piece_seconds), False
 
         async def limited_receive() -> Message:
-            nonlocal received, complete
+            nonlocal complete
             if complete:
                 return await receive()
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(body.deadline):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, f"The body did not arrive within {seconds} seconds.") from None
-            received += len(message.get("body", b""))
+                raise HTTPException(
+                    408,
+                    f"The body did not arrive within {seconds} seconds, or {UPLOAD_PIECE_BYTES:,} bytes of it did not "
+                    f"arrive within {piece_seconds}.",
+                ) from None
+            body.add(len(message.get("body", b"")))
             complete = not message.get("more_body", False)
-            if received > max_bytes:
+            if body.received > max_bytes:
                 # FastAPI passes only its own exception through while it reads a body.
                 raise HTTPException(413, f"The body is larger than {max_bytes} bytes.")
             return message
