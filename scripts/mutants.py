@@ -58,7 +58,7 @@ class Copy:
         # Entries of a .pth file are searched in order: the copy first, then the installed packages.
         (own / "copy.pth").write_text(f"{self.root / 'src'}\n{installed}\n")
         command = environment / "bin" / "artel"
-        command.write_text(f"#!{self.python}\nfrom artel.cli.main import main\nmain()\n")
+        command.write_text(f"#!{self.python}\nfrom artel.__main__ import main\nmain()\n")
         command.chmod(0o755)
 
     def build_page(self) -> None:

@@ -53,6 +53,7 @@ from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.model_providers.catalogue import ModelCatalogue
 from artel.model_providers.service import ModelProviders, model_rules
+from artel.per_user_locks import PerUserSemaphore
 from artel.plans.orchestrator import Orchestrator
 from artel.plans.service import WorkflowService
 from artel.poller import Poller
@@ -84,6 +85,7 @@ from artel.turns.waiters import Ended, TurnWaiters
 from artel.vector_index.providers import make_embedder, make_store
 
 PULSE_SECONDS = 1.0
+MAX_DOWNLOADS = 4  # of a user at the same time: each holds a file of up to 10 MB in memory
 
 
 class Container:
@@ -122,6 +124,7 @@ class Container:
         self.folder_control = FolderControl(database, self.relay, project_events.add)
         self.signals.on("work", self.relay.work)
         self.workspaces = task_workspaces(settings)
+        self.downloads = PerUserSemaphore(MAX_DOWNLOADS)
         self.storage = StorageQuota(database, self.workspaces, settings.user_storage_bytes)
         web = WebTools(settings.web_rules, settings.searxng_url)
         for service in (cache, self.brain, self.hub, self.project_hub, project_events, self.relay, web):

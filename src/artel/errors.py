@@ -269,6 +269,10 @@ class TooManyUploads(ArtelError, kind=Kind.TOO_MANY, code="too_many_uploads"):
     """The user, or the process, has too many uploads in progress."""
 
 
+class TooManyDownloads(ArtelError, kind=Kind.TOO_MANY, code="too_many_downloads"):
+    """The user has too many downloads in progress."""
+
+
 class LimitReached(ArtelError, kind=Kind.CONFLICT, code="limit_reached"):
     """The user has reached the server's limit for this kind of object."""
 

@@ -1,5 +1,17 @@
 """Cutting and checking of text."""
 
+import re
+
+# Control characters (C0, DEL, C1), line and paragraph separators, bidirectional controls, everything with the Unicode
+# property Default_Ignorable_Code_Point, the blank Braille pattern, lone surrogates.
+# web/src/state/visible.ts has the same list.
+HIDDEN = (
+    "\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U00013430-\U00013440\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+HIDDEN_PATTERN = re.compile(f"[{HIDDEN}]")
+
 
 def shorten(text: str, most: int) -> str:
     """Return the text cut to `most` characters, the last one an ellipsis."""

@@ -87,6 +87,7 @@ def test_wrong_password_and_unknown_account_get_the_same_response(server: Server
     assert wrong["detail"] == unknown["detail"]
 
 
+@pytest.mark.req("SEC-03.1")
 @pytest.mark.parametrize(
     "body",
     [
@@ -97,6 +98,9 @@ def test_wrong_password_and_unknown_account_get_the_same_response(server: Server
         {"email": "a b@example.org", "password": PASSWORD},
         {"email": "ada\x00@example.org", "password": PASSWORD},
         {"email": f"{'a' * 250}@example.org", "password": PASSWORD},
+        {"email": "ada\u200b@example.org", "password": PASSWORD},
+        {"email": "ada@\u202eexample.org", "password": PASSWORD},
+        {"email": "ada\x9d@example.org", "password": PASSWORD},
         {"email": "ada@example.org", "password": "seven77"},
         {"email": "ada@example.org", "password": "x" * 257},
         {"email": "ada@example.org", "password": PASSWORD, "is_admin": True},

@@ -91,6 +91,16 @@ def test_invited_user_signs_in_once_and_chooses_a_password(
     assert_problem(client(server.url).post("/auth/browser", json=code), 403, "code_expired")
 
 
+@pytest.mark.req("SEC-03.1")
+@pytest.mark.parametrize("hidden", ["\u200b", "\u202e"])
+def test_address_with_hidden_characters_is_refused(administrator: Person, mark: str, hidden: str) -> None:
+    body = {"email": f"{mark}{hidden}@example.org", "password": PASSWORD}
+
+    problem = assert_problem(administrator.http.post("/admin/users", json=body), 422, "invalid_request")
+
+    assert "invisible characters" in str(problem)
+
+
 def test_administrator_creates_resets_and_deletes_accounts(server: Server, administrator: Person, mark: str) -> None:
     email = f"{mark}@example.org"
     body = {"email": email, "password": PASSWORD}

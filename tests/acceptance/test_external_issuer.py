@@ -104,6 +104,12 @@ def test_an_external_subject_becomes_a_user_on_first_sight_and_stays_that_user(
     assert issuer.requests == 1
 
 
+@pytest.mark.req("SEC-03.1")
+@pytest.mark.parametrize("email", ["ada\u200b@example.org", "\u202eada@example.org"])
+def test_address_with_hidden_characters_is_not_taken_from_a_token(trusting: Server, issuer: Issuer, email: str) -> None:
+    assert client(trusting.url, issuer.token("ada", email=email)).get("/auth/me").json()["email"] is None
+
+
 def test_local_accounts_work_beside_it_and_are_never_taken_over_by_an_address(trusting: Server, issuer: Issuer) -> None:
     person = Person.register(trusting.url)
 

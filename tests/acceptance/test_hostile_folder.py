@@ -114,6 +114,31 @@ def test_connect_and_its_search_import_nothing_from_the_folder(
     assert not (poisoned / "imported").exists(), (poisoned / "imported").read_text()
 
 
+@pytest.mark.req("SEC-01.1")
+@pytest.mark.parametrize("command", [[ARTEL], [sys.executable, "-m", "artel"]], ids=["artel", "python -m artel"])
+@pytest.mark.parametrize("path", [":", "."])
+def test_current_folder_in_pythonpath_is_not_imported_from(tmp_path: Path, command: list[str], path: str) -> None:
+    imported = tmp_path / "imported"
+    folder = tmp_path / "cloned"
+    folder.mkdir()
+    # Modules of Artel's dependencies. Those that Python itself imports at its start are beyond our reach.
+    for name in ("typer", "click", "rich", "pydantic", "httpx", "platformdirs"):
+        (folder / f"{name}.py").write_text(f"open({str(imported)!r}, 'a').write({name!r} + ' ')\n")
+
+    done = subprocess.run(
+        [*command, "doctor", "--json"],
+        cwd=folder,
+        env=clean_environment(tmp_path, PYTHONPATH=path),
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert not imported.exists(), imported.read_text()
+
+
 @pytest.mark.req("SEC-01.2")
 def test_settings_file_in_the_current_folder_is_named_and_not_read(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)

@@ -261,7 +261,7 @@ def test_failed_write_does_not_count_against_the_storage_quota(
     workspace_user = WorkspaceUser(user, model, script, mark)
     agent_id = _agent(user, workspace_user.project["id"], "agent_keeper")
     user.http.patch(f"/my/projects/{workspace_user.project['id']}/agents/{agent_id}", json={"tools": ["write_file"]})
-    limits(storage_bytes=6000)
+    limits(storage_bytes=8000)
 
     result = workspace_user.call("write_file", "agent_keeper", path="../outside.txt", content="w" * 4000)
 
@@ -272,17 +272,49 @@ def test_failed_write_does_not_count_against_the_storage_quota(
 
 
 @pytest.mark.req("SEC-05.3")
+def test_agents_count_against_the_storage_quota(user: Person, limits: Limits) -> None:
+    url = f"/my/projects/{user.project()['id']}/agents"
+    limits(storage_bytes=100_000)
+    stored = user.http.post(url, json=new_agent(model="gpt-4o", name="large", system_prompt="x" * 60_000)).json()
+    small = user.http.post(url, json=new_agent(model="gpt-4o", name="small", system_prompt="x")).json()
+    exported = user.http.get(f"{url}/{stored['id']}/export").text.replace("large", "imported")
+
+    def assert_full() -> None:
+        """Check that another 60,000 bytes are refused in each way."""
+        for answer in (
+            user.http.post(url, json=new_agent(model="gpt-4o", name="other", system_prompt="x" * 60_000)),
+            user.http.patch(f"{url}/{small['id']}", json={"system_prompt": "x" * 60_000}),
+            user.http.post(f"{url}/import", content=exported, headers={"Content-Type": "application/yaml"}),
+        ):
+            assert_problem(answer, 409, "storage_full")
+
+    assert_full()
+    limits(storage_bytes=100_000)  # now they are measured
+    assert_full()
+    assert user.http.patch(f"{url}/{small['id']}", json={"role": "Tester"}).status_code == 200
+    assert user.http.patch(f"{url}/{stored['id']}", json={"system_prompt": "x"}).status_code == 200
+    assert user.http.patch(f"{url}/{small['id']}", json={"system_prompt": "x" * 60_000}).status_code == 200
+    refused_again = user.http.post(url, json=new_agent(model="gpt-4o", name="other", system_prompt="x" * 60_000))
+    assert user.http.delete(f"{url}/{small['id']}").status_code == 204
+
+    assert_problem(refused_again, 409, "storage_full")
+    assert (
+        user.http.post(url, json=new_agent(model="gpt-4o", name="other", system_prompt="x" * 60_000)).status_code == 201
+    )
+
+
+@pytest.mark.req("SEC-05.3")
 def test_repeated_message_is_accepted_when_the_storage_is_full(user: Person, limits: Limits) -> None:
     project = user.project()
     _agent(user, project["id"], "thrifty")
     session = user.session(project["id"])
-    limits(storage_bytes=1000)
-    first = user.post(session, "x" * 900, "thrifty", idempotency_key="once")
+    limits(storage_bytes=15_000)  # which the agents of the project take up too
+    first = user.post(session, "x" * 9000, "thrifty", idempotency_key="once")
 
-    again = user.post(session, "x" * 900, "thrifty", idempotency_key="once")
+    again = user.post(session, "x" * 9000, "thrifty", idempotency_key="once")
 
     assert (first.status_code, again.json()["turn_id"]) == (200, first.json()["turn_id"])
-    assert_problem(user.post(session, "x" * 900, "thrifty", idempotency_key="twice"), 409, "storage_full")
+    assert_problem(user.post(session, "x" * 9000, "thrifty", idempotency_key="twice"), 409, "storage_full")
 
 
 @pytest.mark.req("SEC-05.2", "SEC-05.3")

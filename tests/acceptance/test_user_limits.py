@@ -1,14 +1,19 @@
 """What one user may have open at a server, so that the others have room."""
 
 import json
+import select
+import socket as tcp
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from artel.api.download import MAX_WAITING_DOWNLOADS
+from artel.attachments.service import MAX_UPLOADS_OF_USER
 from tests.conftest import JWT_SECRET
 from tests.connector import ScriptedConnector, connected, socket
 from tests.deadlines import eventually
@@ -109,6 +114,59 @@ def test_a_user_follows_so_many_streams_through_whichever_door(limited: Server) 
         assert "Close one" in problem["detail"]
         assert answer.headers["retry-after"]
     assert messages == []  # a message that can't be followed is not taken either
+
+
+@pytest.mark.req("SEC-02.4")
+def test_a_user_has_so_many_downloads(limited: Server) -> None:
+    person, other = Person.register(limited.url), Person.register(limited.url)
+    content = "x" * 10_000_000  # more than the system buffers for a connection
+
+    def uploaded(by: Person) -> str:
+        path = f"/my/chat/{by.session(by.project()['id'])}/attachments"
+        return f"{path}/{by.http.post(path, params={'name': 'x.txt'}, content=content).json()['id']}"
+
+    theirs = uploaded(other)
+    request = f"GET {uploaded(person)} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {person.token}\r\n\r\n"
+    address = urlsplit(limited.url)
+    with ExitStack() as connections:
+        unread = [connections.enter_context(tcp.socket()) for _ in range(MAX_WAITING_DOWNLOADS + 1)]
+        for connection in unread:
+            connection.setsockopt(tcp.SOL_SOCKET, tcp.SO_RCVBUF, 4096)
+            connection.settimeout(60)
+            connection.connect((address.hostname, address.port))
+            connection.sendall(request.encode())
+        statuses: list[bytes] = []  # of the downloads that began, until one is refused
+        while b"HTTP/1.1 429" not in statuses:
+            readable = select.select(unread, [], [], 60)[0]
+            assert readable, statuses
+            for connection in readable:
+                unread.remove(connection)
+                statuses.append(connection.recv(12))
+        downloaded = other.http.get(theirs)
+
+    assert set(statuses) == {b"HTTP/1.1 200", b"HTTP/1.1 429"}
+    assert downloaded.text == content
+
+
+@pytest.mark.req("SEC-02.4", "SEC-02.5")
+def test_unfinished_uploads_of_others_keep_nobody_from_uploading(limited: Server) -> None:
+    address = urlsplit(limited.url)
+    with ExitStack() as connections:
+        for person in [Person.register(limited.url) for _ in range(4)]:
+            path = f"/my/chat/{person.session(person.project()['id'])}/attachments?name=x.txt"
+            head = (
+                f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {person.token}\r\n"
+                "Content-Length: 10000000\r\nExpect: 100-continue\r\n\r\n"
+            )
+            for _ in range(MAX_UPLOADS_OF_USER):
+                connection = connections.enter_context(tcp.create_connection((address.hostname, address.port), 60))
+                connection.sendall(head.encode())
+                assert connection.recv(100).startswith(b"HTTP/1.1 100")  # its upload is in progress
+        other = Person.register(limited.url)
+        path = f"/my/chat/{other.session(other.project()['id'])}/attachments"
+        uploaded = other.http.post(path, params={"name": "x.txt"}, content="x" * 100_000)
+
+    assert uploaded.status_code == 201, uploaded.text
 
 
 @pytest.mark.req("SEC-02.4")

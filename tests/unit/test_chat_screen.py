@@ -225,6 +225,29 @@ def test_path_in_question_keeps_every_space() -> None:
     assert notes[0] == "agent_coder wants to delete a  b\u00a0c\\n.txt:"
 
 
+@pytest.mark.req("SEC-03.1")
+def test_argument_in_question_cannot_look_like_another() -> None:
+    notes: list[str] = []
+    request = {
+        "approval_id": "a",
+        "tool": "send_mail",
+        "arguments": {"text": "Hi\nto: ada@example.org\n+b\n", "a\nto": "x", "to": "eve@x.org", "copies": [1, "2\n"]},
+        "details": {"where": "terminal"},
+    }
+
+    ToolQuestion(NoConversation(), request, "agent_coder", lambda text, *_, **__: notes.append(text)).ask()
+
+    assert notes[1:-1] == [
+        "a\\nto: x",
+        "to: eve@x.org",
+        'copies: [1, "2\\n"]',
+        "text: Hi",
+        "  | to: ada@example.org",
+        "  | +b",
+        "  | ",
+    ]
+
+
 @pytest.mark.req("CLI-01.3")
 @pytest.mark.parametrize("split", [split_blocks, end_of_blocks])
 def test_splitting_an_answer_takes_linear_time(split: Callable[[str], object]) -> None:

@@ -99,6 +99,11 @@ class AgentRepository(TenantRepository):
         """Return the ids of the agents of a project or of all projects, including `root`."""
         return [row.id for row in self._find(*_in(project_id), columns=[agents.c.id])]
 
+    def stored_bytes(self, ids: Collection[int] | None = None) -> int:
+        """Return the size of the texts of some agents, or of all, in bytes."""
+        chosen = () if ids is None else (agents.c.id.in_(ids),)
+        return self._bytes_of(agents.c.system_prompt, *chosen) + self._bytes_of(agents.c.role, *chosen)
+
     def parents(self, project_id: int) -> dict[int, int | None]:
         """Return the parent id of each agent of the project; `root` has None."""
         columns = agents.c.id, agents.c.parent_agent_id

@@ -32,7 +32,8 @@ class AgentService:
             new = new.model_copy(update={"model": self._services.brain.default_model})
         self._require_allowed(new.model, new.fallback.model)
         max_agents = self._services.settings.max_agents_per_project
-        agent = await self._services.database.of(user).run(agents.create_agent, project_id, new, max_agents)
+        async with self._services.storage.reserved(user, _stored_bytes(new)):
+            agent = await self._services.database.of(user).run(agents.create_agent, project_id, new, max_agents)
         await self._notify_space(user, project_id, "register", agent.id)
         return agent
 
@@ -47,7 +48,10 @@ class AgentService:
     async def update(self, user: Principal, project_id: int, agent_id: int, new: AgentChanges) -> Agent:
         """Change an agent."""
         self._require_allowed(new.model, new.fallback.model if new.fallback else None)
-        agent = await self._services.database.of(user).run(agent_changes.update_agent, project_id, agent_id, new)
+        old = await self._services.database.read(agents.get_agent, user, project_id, agent_id)
+        changed = old.model_copy(update=new.model_dump(exclude_unset=True, include={"role", "system_prompt"}))
+        async with self._services.storage.reserved(user, _stored_bytes(changed) - _stored_bytes(old)):
+            agent = await self._services.database.of(user).run(agent_changes.update_agent, project_id, agent_id, new)
         await self._notify_space(user, project_id, "invalidate", agent_id)
         return agent
 
@@ -55,10 +59,12 @@ class AgentService:
         """Delete an agent and its descendants with their task workspaces and memory; `archive` keeps the memory."""
         services = self._services
         family = await services.database.read(agents.family_of, user, project_id, agent_id)
+        size = await services.database.read(agents.stored_bytes_of, user, family)
         await self._notify_space(user, project_id, "deregister", *family)
         deleted = await services.database.of(user).run(
             agent_changes.delete_agent, project_id, agent_id, archive=archive
         )
+        services.storage.give_back(user, size)
         await self._notify_space(user, project_id, "remove", *deleted)
         await asyncio.to_thread(services.workspaces.remove, deleted)
 
@@ -78,3 +84,7 @@ class AgentService:
                 log.warning("space_not_told", operation=operation, reason=failure.detail)
 
         await asyncio.gather(*map(notify, agent_ids))
+
+
+def _stored_bytes(agent: Agent | NewAgent) -> int:
+    return len(agent.system_prompt.encode()) + len(agent.role.encode())

@@ -1,5 +1,7 @@
 """Operations on the agents of a project; each function is one transaction."""
 
+from collections.abc import Collection
+
 from sqlalchemy import Connection
 
 from artel.agents.repository import AgentRepository, AgentVersionRepository
@@ -39,6 +41,11 @@ def family_of(connection: Connection, principal: Principal, project_id: int, age
     """Return the ids of an agent of the project and all its descendants."""
     ProjectRepository(connection, principal).get(project_id)
     return list(AgentRepository(connection, principal).family(project_id, agent_id))
+
+
+def stored_bytes_of(connection: Connection, principal: Principal, agent_ids: Collection[int]) -> int:
+    """Return the size of the agents' texts in bytes, as the storage quota counts them."""
+    return AgentRepository(connection, principal).stored_bytes(agent_ids)
 
 
 def update_agent(tx: Tx, project_id: int, agent_id: int, changes: AgentChanges) -> Agent:

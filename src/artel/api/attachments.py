@@ -6,6 +6,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request, Response, status
 
 from artel.api.dependencies import CurrentUser, Services, SessionId
+from artel.api.download import WithDownloadSlot
 from artel.api.problems import documented
 from artel.attachments.transactions import read_attachment
 from artel.contract.chat import Attachment
@@ -50,7 +51,12 @@ async def upload_attachment(
     return Attachment.of(await services.attachments.upload(user, session_id, name, request.stream()))
 
 
-@router.get("/{attachment_id}", response_class=Response, responses=_CONTENT)
+@router.get(
+    "/{attachment_id}",
+    response_class=Response,
+    responses=_CONTENT | documented(429),
+    dependencies=[WithDownloadSlot],
+)
 async def download_attachment(
     session_id: SessionId, attachment_id: AttachmentId, user: CurrentUser, services: Services
 ) -> Response:

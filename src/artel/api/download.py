@@ -1,13 +1,32 @@
-"""Files that a browser saves: streamed, so that they need little memory."""
+"""Downloads: files that are streamed, and a limit of those that are sent from memory."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from fastapi import Depends
 from starlette.responses import StreamingResponse
-from starlette.types import Message, Send
 
-SEND_SECONDS = 30.0  # a slower client is disconnected
+from artel.api.dependencies import CurrentUser, Services
+from artel.errors import TooManyDownloads
+
+MAX_WAITING_DOWNLOADS = 32  # of a user, including those in progress
+
+
+async def _hold_slot(user: CurrentUser, services: Services) -> AsyncIterator[None]:
+    """Wait for one of the user's slots, and hold it until the response is sent."""
+    if services.downloads.users[user.user_id] >= MAX_WAITING_DOWNLOADS:
+        raise TooManyDownloads(
+            f"You are downloading {MAX_WAITING_DOWNLOADS} files. Try again when some are finished.", retry_after=5
+        )
+    await services.downloads.acquire(user.user_id)
+    try:
+        yield
+    finally:
+        services.downloads.release(user.user_id)
+
+
+# The scope of the request ends after the response.
+WithDownloadSlot = Depends(_hold_slot, scope="request")
 
 
 class Download(StreamingResponse):
@@ -16,15 +35,6 @@ class Download(StreamingResponse):
     def __init__(self, name: str, media_type: str, content: AsyncIterator[bytes]) -> None:
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         super().__init__(content, media_type=media_type, headers=headers)
-
-    async def stream_response(self, send: Send) -> None:
-        """Send the file; end the connection if the client does not read."""
-
-        async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(SEND_SECONDS):
-                await send(message)
-
-        await super().stream_response(send_in_time)
 
 
 def downloaded(**schemas: dict[str, Any]) -> dict[int | str, dict[str, Any]]:

@@ -22,10 +22,13 @@ from artel.text import shorten
 
 BODY_SECONDS = 30
 UPLOAD_SECONDS = 300  # of an attached file
+UPLOAD_PIECE_BYTES = 65_536
+UPLOAD_PIECE_SECONDS = 10  # for each such piece of an attached file
 TRY_LATER = 1013  # standard WebSocket close code
 MAX_REASON = 100  # characters; a close reason may have 123 bytes
 MAX_PATH_BYTES = 4_096
 MAX_LOGGED_CHARACTERS = 300
+PIECE_BYTES = 65_536  # of a response: a client has the send timeout for each piece
 MAX_LOGIN_BYTES = 16_384  # stricter, because the client is not authenticated yet
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 _UPLOAD = re.compile(r"/my/chat/[0-9a-zA-Z-]{1,64}/attachments")
@@ -67,7 +70,7 @@ class RequestMiddleware:
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
                 headers.update({name: value for name, value in _HEADERS.items() if name not in headers})
                 headers["x-request-id"] = request_id
-            await send(message)
+            await _send_in_pieces(send, message)
 
         try:
             _refuse_long_path(scope)
@@ -104,6 +107,15 @@ class RequestMiddleware:
             else:
                 await receive()
                 await WebSocket(scope, receive, send).send_denial_response(problem_of(scope, refused))
+
+
+async def _send_in_pieces(send: Send, message: Message) -> None:
+    """Send a message, a large body in pieces, so that only one piece waits in the connection's buffer."""
+    body, sent = message.get("body", b""), 0
+    while len(body) - sent > PIECE_BYTES:
+        await send({**message, "body": body[sent : sent + PIECE_BYTES], "more_body": True})
+        sent += PIECE_BYTES
+    await send({**message, "body": body[sent:]} if sent else message)
 
 
 class PathMiddleware:
@@ -159,6 +171,26 @@ class OriginMiddleware:
         await self._app(scope, receive, send)
 
 
+class _ArrivingBody:
+    """Counts the bytes of a body, and knows until when more must arrive."""
+
+    def __init__(self, seconds: float, piece_seconds: float) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._end = self._now() + seconds
+        self._piece_seconds = piece_seconds
+        self.received = 0
+        self._begin_piece()
+
+    def add(self, size: int) -> None:
+        self.received += size
+        if self.received >= self._piece_end:
+            self._begin_piece()
+
+    def _begin_piece(self) -> None:
+        self._piece_end = self.received + UPLOAD_PIECE_BYTES
+        self.deadline = min(self._end, self._now() + self._piece_seconds)
+
+
 class BodyLimitMiddleware:
     """Refuses bodies that are too large or arrive too slowly."""
 
@@ -171,26 +203,29 @@ class BodyLimitMiddleware:
         if scope["type"] != "http" or not has_body:
             await self._app(scope, receive, send)
             return
-        max_bytes, seconds = self._max_bytes, BODY_SECONDS
+        max_bytes, seconds, piece_seconds = self._max_bytes, BODY_SECONDS, BODY_SECONDS
         if scope["path"].startswith("/auth/"):
             max_bytes = min(max_bytes, MAX_LOGIN_BYTES)
         elif scope["method"] == "POST" and _UPLOAD.fullmatch(scope["path"]):
-            max_bytes, seconds = MAX_BYTES, UPLOAD_SECONDS
-        deadline = asyncio.get_running_loop().time() + seconds
-        received, complete = 0, False
+            max_bytes, seconds, piece_seconds = MAX_BYTES, UPLOAD_SECONDS, UPLOAD_PIECE_SECONDS
+        body, complete = _ArrivingBody(seconds, piece_seconds), False
 
         async def limited_receive() -> Message:
-            nonlocal received, complete
+            nonlocal complete
             if complete:
                 return await receive()
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(body.deadline):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, f"The body did not arrive within {seconds} seconds.") from None
-            received += len(message.get("body", b""))
+                raise HTTPException(
+                    408,
+                    f"The body did not arrive within {seconds} seconds, or {UPLOAD_PIECE_BYTES:,} bytes of it did not "
+                    f"arrive within {piece_seconds}.",
+                ) from None
+            body.add(len(message.get("body", b"")))
             complete = not message.get("more_body", False)
-            if received > max_bytes:
+            if body.received > max_bytes:
                 # FastAPI passes only its own exception through while it reads a body.
                 raise HTTPException(413, f"The body is larger than {max_bytes} bytes.")
             return message

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
+from artel.api.download import WithDownloadSlot
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.spaces import WorkspaceFile, WorkspaceInfo, WorkspaceRecord
@@ -60,7 +61,12 @@ async def list_workspace_files(
     return Page(items=items, total=len(found.entries), limit=limit, offset=offset)
 
 
-@router.get("/files/{path:path}", response_class=Response, responses=_CONTENT)
+@router.get(
+    "/files/{path:path}",
+    response_class=Response,
+    responses=_CONTENT | documented(429),
+    dependencies=[WithDownloadSlot],
+)
 async def get_workspace_file(workspace: Workspace, path: FilePath) -> Response:
     """Download a file of the agent's task workspace; it is never shown as a page, because agents wrote it."""
     data = (await workspace.run(lambda files: files.read(path))).data

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 
 from artel.attachments import transactions
 from artel.attachments.cleanup import MAX_DELETED, delete_old_unsent
@@ -15,10 +16,74 @@ from artel.ids import uuid7
 from artel.poller import Poller
 from artel.task_workspaces.storage_quota import StorageQuota
 
-# Each upload in progress holds up to 10 MB of memory.
-MAX_UPLOADS = 16
 MAX_UPLOADS_OF_USER = 4
+MAX_UPLOAD_BYTES = 160 * 1024 * 1024  # in memory, of all users
 CLEAN_UP_SECONDS = 3_600.0
+
+
+class Upload:
+    """The part of a file that has arrived."""
+
+    def __init__(self, user_id: int) -> None:
+        self.user_id = user_id
+        self.size = 0
+        self.can_be_dropped = True
+        self._content: bytearray | None = bytearray()  # None: dropped
+
+    def add(self, chunk: bytes) -> None:
+        """Store a chunk; raise TooManyUploads if the upload was dropped."""
+        if self._content is None:
+            raise _too_many()
+        self._content += chunk
+        self.size += len(chunk)
+
+    def drop(self) -> None:
+        """Free the memory."""
+        self.size, self._content, self.can_be_dropped = 0, None, False
+
+    def complete(self) -> bytes:
+        """Return the content, which will no longer be dropped; raise TooManyUploads if it was dropped before."""
+        if self._content is None:
+            raise _too_many()
+        self.can_be_dropped = False
+        return bytes(self._content)
+
+
+class Uploads:
+    """Uploads in progress, limited by number for each user and by memory for all users.
+
+    If the memory is used up, the user who holds most of it loses an upload: nobody keeps the others from theirs.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._uploads: list[Upload] = []
+
+    @contextmanager
+    def begun(self, user_id: int) -> Iterator[Upload]:
+        """Register an upload for the block; raise TooManyUploads if the user has too many."""
+        if sum(upload.user_id == user_id for upload in self._uploads) >= MAX_UPLOADS_OF_USER:
+            raise _too_many()
+        upload = Upload(user_id)
+        self._uploads.append(upload)
+        try:
+            yield upload
+        finally:
+            self._uploads.remove(upload)
+
+    def add(self, upload: Upload, chunk: bytes) -> None:
+        """Store a chunk; raise TooManyUploads if the upload was dropped."""
+        upload.add(chunk)
+        while sum(each.size for each in self._uploads) > self._max_bytes:
+            used: Counter[int] = Counter()
+            for each in self._uploads:
+                used[each.user_id] += each.size
+            droppable = (each for each in self._uploads if each.can_be_dropped)  # at least the one that has grown
+            max(droppable, key=lambda each: (used[each.user_id], each.size)).drop()
+
+
+def _too_many() -> TooManyUploads:
+    return TooManyUploads("Too many files are being uploaded. Try again in a moment.", retry_after=2)
 
 
 class AttachmentService:
@@ -27,28 +92,23 @@ class AttachmentService:
     def __init__(self, database: Database, storage: StorageQuota) -> None:
         self._database = database
         self._storage = storage
-        self._uploads: Counter[int] = Counter()  # in progress, by user
+        self._uploads = Uploads(MAX_UPLOAD_BYTES)
         self.cleaning = Poller("attachments", self.clean_up, CLEAN_UP_SECONDS, "attachments_not_cleaned_up")
 
     async def upload(
         self, user: Principal, session_id: str, name: str, chunks: AsyncIterator[bytes]
     ) -> StoredAttachment:
         """Store a file for a message that is not sent yet. The middleware limits how much is read."""
-        if self._uploads[user.user_id] >= MAX_UPLOADS_OF_USER or self._uploads.total() >= MAX_UPLOADS:
-            raise TooManyUploads("Too many files are being uploaded. Try again in a moment.", retry_after=2)
-        self._uploads[user.user_id] += 1
-        try:
+        with self._uploads.begun(user.user_id) as upload:
             await self._database.read(transactions.find_session, user, session_id)
-            content = b"".join([chunk async for chunk in chunks])
+            async for chunk in chunks:
+                self._uploads.add(upload, chunk)
+            content = upload.complete()
             found = await asyncio.to_thread(file_type, name, content)
             async with self._storage.reserved(user, len(content)):
                 return await self._database.of(user).run(
                     transactions.add_attachment, session_id, uuid7(), name, content, found
                 )
-        finally:
-            self._uploads[user.user_id] -= 1
-            if not self._uploads[user.user_id]:
-                del self._uploads[user.user_id]
 
     async def delete(self, user: Principal, session_id: str, attachment_id: str) -> None:
         """Delete a file that was not sent."""

@@ -12,7 +12,7 @@ from artel.auth.jwks import KeySet
 from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_ID
 from artel.errors import TokenInvalid
 from artel.ids import uuid7
-from artel.text import is_storable
+from artel.text import HIDDEN_PATTERN, is_storable
 
 LOCAL_ALGORITHM = "HS256"
 EXTERNAL_ALGORITHMS = ("RS256", "ES256")
@@ -130,7 +130,8 @@ class Tokens:
         subject, email = claims["sub"], claims.get("email")
         if not _is_storable(subject, MAX_SUBJECT_CHARACTERS):
             raise ValueError("invalid subject")
-        email = email if _is_storable(email, MAX_EMAIL_CHARACTERS) else None
+        if not _is_storable(email, MAX_EMAIL_CHARACTERS) or HIDDEN_PATTERN.search(str(email)):
+            email = None
         return ExternalSubject(self._issuer, subject, email, int(claims["exp"]))
 
 

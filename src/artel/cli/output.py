@@ -11,10 +11,10 @@ from typing import Any
 
 import typer
 
-from artel.client.hidden_characters import HIDDEN_PATTERN, count_hidden, hidden_characters, is_emoji_style
+from artel.client.hidden_characters import count_hidden, hidden_characters, is_emoji_style
 from artel.errors import ArtelError
+from artel.text import HIDDEN_PATTERN, shorten
 from artel.text import one_line as in_one_line
-from artel.text import shorten
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 MAX_DAYS_AGO = 20

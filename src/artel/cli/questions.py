@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from artel.cli.output import announcement, one_line, visible
+from artel.cli.output import announcement, json_text, one_line, visible
 from artel.cli.plan_screen import at_most, how_to_decide, plan_text
 from artel.errors import ArtelError, Kind
 
@@ -28,6 +28,7 @@ WHY_NOT = "Why not? (a reason makes a new plan; Enter: only reject it) "
 CHANGE = "d(rop) TASK / a(gent) TASK NAME / t(ext) TASK TEXT (Enter: back) "
 # Errors after which the user can answer again.
 _TRY_AGAIN = frozenset({Kind.INVALID, Kind.TOO_LARGE, Kind.TOO_MANY, Kind.UNAVAILABLE})
+MORE = "\n  | "  # before further lines of an argument, so that none looks like another argument
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 # How a tool is named in a question, and what was not done after a refusal.
 _VERBS = {
@@ -283,7 +284,11 @@ class ToolQuestion(_ApprovalQuestion):
         """Return the arguments of a call without a diff: as added and removed lines if it changes a file."""
         arguments = self._request["arguments"]
         if not self._verb:
-            return "\n".join(f"{name}: {value}" for name, value in arguments.items())
+            texts = [
+                f"{visible(name, keep='')}: {value if isinstance(value, str) else json_text(value, None)}"
+                for name, value in arguments.items()
+            ]
+            return "\n".join(text.replace("\n", MORE) for text in sorted(texts, key=len))
         lines = {"+": arguments["content"]} if "content" in arguments else {}
         if "old" in arguments and not lines:
             lines = {"-": arguments["old"], "+": arguments.get("new", "")}

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from artel.text import is_encodable
+from artel.text import HIDDEN_PATTERN, is_encodable
 
 MAX_ID = 2**63 - 1
 MAX_JSON_INTEGER = 2**53 - 1  # larger integers lose precision in programs that read JSON numbers as floats
@@ -76,6 +76,8 @@ def _normal_email(email: str) -> str:
     normal = email.lower()
     if len(normal) > MAX_EMAIL_CHARACTERS:  # lower-casing can add characters
         raise ValueError(f"must have at most {MAX_EMAIL_CHARACTERS} characters")
+    if HIDDEN_PATTERN.search(normal):  # an address is a name: people read it before they trust the account
+        raise ValueError("must not contain invisible characters")
     return normal
 
 

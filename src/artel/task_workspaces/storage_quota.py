@@ -1,4 +1,4 @@
-"""Storage quota of users, for messages with their attachments, memories and the files of task workspaces."""
+"""Storage quota of users: messages with their attachments, memories, texts of agents, files of task workspaces."""
 
 import asyncio
 import time
@@ -50,7 +50,10 @@ class StorageQuota:
 
     @asynccontextmanager
     async def reserved(self, principal: Principal, size: int) -> AsyncIterator[None]:
-        """Count bytes that the block stores, unless it fails; raise StorageFull before it if they exceed the quota."""
+        """Count bytes that the block stores, unless it fails; raise StorageFull before it if they exceed the quota.
+
+        A block that stores less than it replaces has a negative size, and is never refused.
+        """
         await self._take(principal, size)
         try:
             yield
@@ -64,12 +67,13 @@ class StorageQuota:
             use = await self._measured(principal)
         if use.limit is None:
             return
-        if use.used + size > use.limit:
+        if size > 0 and use.used + size > use.limit:
             raise StorageFull(
                 f"Your storage is full: {use.used:,} of {use.limit:,} bytes are used, and {size:,} more are needed. "
-                "Delete conversations, memories or projects that you don't need, or ask an administrator for more."
+                "Delete conversations, memories, agents or projects that you don't need, or ask an administrator for "
+                "more."
             )
-        use.used += size
+        use.used = max(0, use.used + size)
 
     def forget(self, user_id: int) -> None:
         """Invalidate the cached usage because the limit has changed."""
@@ -120,4 +124,5 @@ def _stored(connection: Connection, principal: Principal) -> tuple[int, list[int
     text = MessageRepository(connection, principal).stored_bytes()
     text += AttachmentContentRepository(connection, principal).stored_bytes()
     text += MemoryRepository(connection, principal).stored_bytes()
-    return text, AgentRepository(connection, principal).ids()
+    agents = AgentRepository(connection, principal)
+    return text + agents.stored_bytes(), agents.ids()

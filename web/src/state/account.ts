@@ -4,6 +4,7 @@ import { call, onSignedOut } from "@/api/client";
 import { Problem } from "@/api/problem";
 import type { Account, BrowserSignIn } from "@/api/types";
 import { createCell } from "./store";
+import { visible } from "./visible";
 
 export type AccountState =
   | { phase: "unknown" }
@@ -15,6 +16,11 @@ export type AccountState =
 
 /** Why nobody is signed in: the user left, the server ended the login, or a link was refused. */
 export type SignedOutNotice = { kind: "left" } | { kind: "ended" | "link"; reason: string };
+
+/** Return how people know an account: its address, or its number. The address comes from whoever registered. */
+export function accountName({ email, user_id }: Pick<Account, "email" | "user_id">): string {
+  return visible(email ?? String(user_id));
+}
 
 export const accountState = createCell<AccountState>({ phase: "unknown" });
 

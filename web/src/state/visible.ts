@@ -1,7 +1,7 @@
 // Text of others that somebody decides about: characters that can't be seen are shown escaped, and nothing is left out.
 
 // Control characters, line and paragraph separators, bidirectional controls, and everything that Unicode lets a browser
-// leave out. The same list is in artel/client/hidden_characters.py.
+// leave out. The same list is in artel/text.py.
 const HIDDEN =
   "\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e" +
   "\\u2060-\\u206f\\u2800\\u3164\\ud800-\\udfff\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\\u{13430}-\\u{13440}" +

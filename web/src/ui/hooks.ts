@@ -13,7 +13,7 @@ interface Readable<S> {
 
 /** Return the value of a store or cell; the component renders again when it changes. */
 export function useCell<S>(store: Readable<S>): S {
-  return useSyncExternalStore(store.subscribe, store.get);
+  return useSyncExternalStore(store.subscribe, store.get, store.get);
 }
 
 /** Return a part of a store. `select` must return the same object for the same state: an element, not a new array. */

@@ -4,6 +4,7 @@ import { firstItems } from "@/api/paging";
 import type { Action } from "@/api/types";
 import { tOr } from "@/i18n";
 import { withBrowserName } from "@/state/browserName";
+import { visible } from "@/state/visible";
 import { Button, EmptyState, LoadFailed, Moment, Select, Skeleton, Table } from "@/ui/components";
 import { useResource, useT } from "@/ui/hooks";
 
@@ -50,9 +51,9 @@ export function AuditPart() {
           rowKey={({ id }) => id}
           columns={[
             { key: "at", title: t("manage.when"), cell: ({ at }) => <Moment at={at} /> },
-            { key: "actor", title: t("manage.actor"), cell: ({ actor }) => <span className="data">{actor}</span> },
+            { key: "actor", title: t("manage.actor"), cell: ({ actor }) => <span className="data">{visible(actor)}</span> },
             { key: "action", title: t("manage.action"), cell: (entry) => nameOf(entry.action) },
-            { key: "target", title: t("manage.target"), cell: ({ target }) => <span className="data">{target}</span> },
+            { key: "target", title: t("manage.target"), cell: ({ target }) => <span className="data">{visible(target)}</span> },
             { key: "detail", title: t("manage.detail"), cell: ({ detail }) => <span className="data small" title={detail}>{withBrowserName(detail)}</span> },
           ]}
         />

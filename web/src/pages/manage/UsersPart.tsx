@@ -5,7 +5,7 @@ import { firstItems } from "@/api/paging";
 import type { SignInLink, UserAccount } from "@/api/types";
 import { formatBytes, formatDate, formatDateTime, formatMoney } from "@/i18n/format";
 import { problemText } from "@/i18n/problemText";
-import { accountState } from "@/state/account";
+import { accountName, accountState } from "@/state/account";
 import { toast } from "@/state/toasts";
 import { Button, Dialog, FormDialog, FormError, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, Switch, Table, TextField, textOf } from "@/ui/components";
 import { useAction, useCell, useResource, useT } from "@/ui/hooks";
@@ -17,10 +17,6 @@ const STEP = 50;
 const MEGABYTE = 1_000_000;
 
 type Opened = { kind: "limits" | "delete"; user: UserAccount } | { kind: "link"; name: string; link: string; expiresAt: string | null } | { kind: "add" } | null;
-
-function nameOf({ email, user_id }: { email: string | null; user_id: number }): string {
-  return email ?? String(user_id);
-}
 
 /** Users, what they may spend, and whether anybody may register. */
 export function UsersPart() {
@@ -91,7 +87,7 @@ function UserTable({ users, open, showLink }: { users: readonly UserAccount[]; o
   const t = useT();
   const own = useCell(accountState);
   const newLink = useAction(async (user: UserAccount) => {
-    showLink(nameOf(user), await call("POST /admin/users/{user_id}/password", { path: { user_id: user.user_id }, body: {} }));
+    showLink(accountName(user), await call("POST /admin/users/{user_id}/password", { path: { user_id: user.user_id }, body: {} }));
   });
   const limit = (value: number | null, format: (value: number) => string) => (value === null ? t("manage.serverDefault") : value < 0 ? t("manage.noLimit") : format(value));
   const entries = (user: UserAccount): MenuEntry[] => {
@@ -115,7 +111,7 @@ function UserTable({ users, open, showLink }: { users: readonly UserAccount[]; o
             title: t("manage.email"),
             cell: (user) => (
               <>
-                <span className="data">{nameOf(user)}</span> {user.is_admin && <Badge>{t("manage.admin")}</Badge>}
+                <span className="data">{accountName(user)}</span> {user.is_admin && <Badge>{t("manage.admin")}</Badge>}
               </>
             ),
           },
@@ -138,11 +134,11 @@ function UserTable({ users, open, showLink }: { users: readonly UserAccount[]; o
             isNumber: true,
             cell: (user) => (
               <Menu
-                label={t("manage.actionsOf", { name: nameOf(user) })}
+                label={t("manage.actionsOf", { name: accountName(user) })}
                 align="end"
                 entries={entries(user)}
                 trigger={
-                  <IconButton label={t("manage.actionsOf", { name: nameOf(user) })}>
+                  <IconButton label={t("manage.actionsOf", { name: accountName(user) })}>
                     <Ellipsis aria-hidden="true" size={18} />
                   </IconButton>
                 }
@@ -161,7 +157,7 @@ function AddUser({ onClose, onAdded, showLink }: { onClose: () => void; onAdded:
     const password = textOf(form, "password");
     const added = await call("POST /admin/users", { body: { email: textOf(form, "email").trim(), ...(password && { password }) } });
     onAdded();
-    showLink(nameOf(added), added);
+    showLink(accountName(added), added);
   };
   return (
     <FormDialog title={t("manage.addUser")} submitLabel={t("manage.addUser")} onSubmit={add} onClose={onClose}>
@@ -207,7 +203,7 @@ function Limits({ user, onClose, onChanged }: { user: UserAccount; onClose: () =
   };
   const { monthly_budget_usd: budget, storage_bytes: storage } = user;
   return (
-    <FormDialog title={t("manage.limitsOf", { name: nameOf(user) })} submitLabel={t("common.save")} onSubmit={save} onClose={onClose}>
+    <FormDialog title={t("manage.limitsOf", { name: accountName(user) })} submitLabel={t("common.save")} onSubmit={save} onClose={onClose}>
       <TextField label={t("manage.budget")} name="budget" type="number" min={-1} step="any" defaultValue={budget ?? ""} hint={t("manage.budgetHint")} />
       <TextField label={t("manage.storage")} name="storage" type="number" min={-1} step="any" defaultValue={storage === null || storage < 0 ? (storage ?? "") : storage / MEGABYTE} hint={t("manage.storageHint")} />
     </FormDialog>
@@ -216,7 +212,7 @@ function Limits({ user, onClose, onChanged }: { user: UserAccount; onClose: () =
 
 function DeleteUser({ user, onClose, onDeleted }: { user: UserAccount; onClose: () => void; onDeleted: () => void }) {
   const t = useT();
-  const name = nameOf(user);
+  const name = accountName(user);
   const remove = async () => {
     await call("DELETE /admin/users/{user_id}", { path: { user_id: user.user_id } });
     toast(t("manage.userDeleted"));

@@ -3,7 +3,7 @@ import type { LoginSession } from "@/api/types";
 import { tOr } from "@/i18n";
 import { formatDate } from "@/i18n/format";
 import { problemText } from "@/i18n/problemText";
-import { accountState, refreshAccount, signOut } from "@/state/account";
+import { accountName, accountState, refreshAccount, signOut } from "@/state/account";
 import { withBrowserName } from "@/state/browserName";
 import { toast } from "@/state/toasts";
 import { Ago, Button, Form, FormError, LoadFailed, Skeleton, TextField, textOf } from "@/ui/components";
@@ -23,7 +23,7 @@ export function AccountPart() {
       <section className="stack" aria-label={t("settings.account")}>
         <div className="row spread">
           <div>
-            <h2 className="data">{account.email ?? account.user_id}</h2>
+            <h2 className="data">{accountName(account)}</h2>
             <p className="muted small">
               {account.is_admin ? t("manage.admin") : t("manage.user")} · {t("settings.since", { date: formatDate(account.created_at) })}
             </p>

@@ -1,6 +1,7 @@
 import { Fragment } from "react";
+import { visible } from "@/state/visible";
 
-/** A sentence of the server or of a catalogue: what is between backticks is code, and nothing is HTML. */
+/** A sentence of the server or of a catalogue: what is between backticks is code, nothing is HTML, and nothing is hidden. */
 export function Prose({ text }: { text: string }) {
-  return text.split(/`([^`\n]+)`/).map((part, place) => (place % 2 ? <code key={place}>{part}</code> : <Fragment key={place}>{part}</Fragment>));
+  return visible(text, "\n\t").split(/`([^`\n]+)`/).map((part, place) => (place % 2 ? <code key={place}>{part}</code> : <Fragment key={place}>{part}</Fragment>));
 }

@@ -1,8 +1,9 @@
 import { Plus, RotateCcw, X } from "lucide-react";
 import { type EditedTask, MAX_TASKS, addTask, possibleBefore, toggleDrop } from "@/state/planEdit";
-import { visible } from "@/state/visible";
+import { hiddenIn, visible } from "@/state/visible";
 import { agentHue, agentLabel } from "@/ui/agents";
 import { Button, IconButton, Select, TextArea, classes } from "@/ui/components";
+import { Visible } from "@/ui/decisions/Visible";
 import { useT } from "@/ui/hooks";
 import styles from "./Plan.module.css";
 
@@ -69,6 +70,7 @@ function EditedRow({ task, tasks, agents, change, toggle }: RowProps) {
             rows={2}
             maxLength={4000}
             value={task.description}
+            hint={hiddenIn(task.description) && <Visible text={task.description} keep={"\n\t"} />}
             onChange={(event) => change({ description: event.target.value })}
           />
           <Select

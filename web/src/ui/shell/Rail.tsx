@@ -2,7 +2,7 @@ import { Activity, Bot, Brain, CircleUser, FolderOpen, Inbox, ListTree, Settings
 import type { ComponentType, ReactNode } from "react";
 import { LANGUAGES, type Language, chooseLanguage } from "@/i18n";
 import { problemText } from "@/i18n/problemText";
-import { accountState, signOut } from "@/state/account";
+import { accountName, accountState, signOut } from "@/state/account";
 import { inbox } from "@/state/inbox";
 import { type Theme, preferences, setPreference } from "@/state/preferences";
 import { openProject } from "@/state/project";
@@ -125,7 +125,7 @@ function ThemeMenu() {
 function AccountMenu() {
   const t = useT();
   const state = useCell(accountState);
-  const who = state.phase === "signed_in" ? (state.account.email ?? String(state.account.user_id)) : "";
+  const who = state.phase === "signed_in" ? accountName(state.account) : "";
   const entries: MenuEntry[] = [
     { kind: "heading", label: who },
     { label: t("shell.settings"), run: () => navigate(paths.settings()) },
