@@ -1,7 +1,7 @@
 """Rows of approvals."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row, Select, bindparam
@@ -74,6 +74,16 @@ class ApprovalRepository(TenantRepository):
         """Return the approvals of a turn with these statuses, oldest first."""
         wanted = approvals.c.turn_id == turn_id, approvals.c.status.in_(statuses)
         return [_approval(row) for row in self._find(*wanted, order_by=[approvals.c.created_at])]
+
+    def seconds_waited(self, turn_id: str) -> float:
+        """Return how long a turn has waited for decisions that were made; several at a time count once."""
+        decided = approvals.c.turn_id == turn_id, approvals.c.decided_at.is_not(None)
+        waited, until = timedelta(), None
+        for approval in self._find(*decided, order_by=[approvals.c.created_at]):
+            begin = approval.created_at if until is None else max(approval.created_at, until)
+            waited += max(approval.decided_at - begin, timedelta())
+            until = max(begin, approval.decided_at)
+        return waited.total_seconds()
 
     def move(self, approval_id: str, before: Iterable[ApprovalStatus], status: ApprovalStatus, **values: Any) -> bool:
         """Change the status if it is in `before`; return whether it was."""

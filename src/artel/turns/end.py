@@ -125,6 +125,7 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
         tx.after_commit(MemoriesChanged())
     if agent is None or not is_direct:  # else nothing is pending: a direct run that asks is parked
         stop_asking(tx, ApprovalRepository(tx).withdraw(turn.id))
+    may_have_waited = turn.parked is not None or not is_direct
     ended = Ended(
         session_id=turn.session_id,
         turn_id=turn.id,
@@ -138,6 +139,7 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
         usage=outcome.usage,
         duration_ms=turn.duration_until(now),
         error_code=outcome.error_code,
+        waited_ms=round(ApprovalRepository(tx).seconds_waited(turn.id) * 1000) if may_have_waited else 0,
     )
     tx.after_commit(ended)
     if outcome.status is TurnStatus.CANCELLED:

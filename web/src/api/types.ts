@@ -1497,7 +1497,9 @@ export interface SpaceState {
   is_healthy: boolean;
   direct_calls_count: number;
   orchestrated_calls_count: number;
+  /** Without the time spent waiting for decisions of the user. */
   direct_average_ms: number;
+  /** Without the time spent waiting for decisions of the user. */
   orchestrated_average_ms: number;
   /** Samples of the last hour, every 30 seconds while the space is in use. */
   history: SpaceSample[];
