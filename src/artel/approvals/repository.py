@@ -67,6 +67,14 @@ class ApprovalRepository(TenantRepository):
         no = approvals.c.status.in_((ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED))
         return self._select(approvals.c.id).where(approvals.c.session_id == session_id, no)
 
+    def refused_tasks(self, session_ids: Iterable[str]) -> set[tuple[str, str]]:
+        """Return the tasks of plans, by workflow and id, with a call that was refused or not answered in time."""
+        workflow_id, task_id = (approvals.c.details[name].as_string() for name in ("workflow_id", "task_id"))
+        no = approvals.c.status.in_((ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED))
+        of_tasks = approvals.c.session_id.in_(list(session_ids)), no, approvals.c.kind == "tool"
+        rows = self.connection.execute(self._select(workflow_id, task_id).where(*of_tasks))
+        return {(workflow, task) for workflow, task in rows if workflow and task}
+
     def by_ids(self, ids: Sequence[str]) -> list[Approval]:
         return [_approval(row) for row in self._find(approvals.c.id.in_(ids))] if ids else []
 

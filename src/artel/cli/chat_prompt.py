@@ -11,7 +11,7 @@ import typer
 from artel.cli.chat_screen import ChatScreen, StatusLine, print_name
 from artel.cli.chat_turn import follow_turn, run_turn, unknown_agent
 from artel.cli.output import ago, error_text, is_smart_terminal, one_line, say, table, visible
-from artel.cli.plan_screen import estimated, money
+from artel.cli.plan_screen import estimated, is_done, money, task_status, workflow_status
 from artel.cli.questions import diff_lines
 from artel.client.conversation import CHANGING_TOOLS, Conversation
 from artel.client.turn import TurnView
@@ -190,12 +190,15 @@ class ChatPrompt:
             self._print("This session has no plan.")
             return
         tasks = workflow["tasks"]
-        done = sum(task["status"] == "completed" for task in tasks)
-        title = f"The plan is {workflow['status']}: {done} of {len(tasks)} tasks done, {money(workflow['cost'])} spent"
-        lines = [f"{title}, {estimated(workflow)}"]
+        status, title = workflow_status(workflow), "The plan is"
+        if len(tasks) == 1:
+            title += " answered" if status == "completed" else f" {status}"
+        else:
+            title += f" {status}: {sum(map(is_done, tasks))} of {len(tasks)} tasks done"
+        lines = [f"{title}, {money(workflow['cost'])} spent; estimated: {estimated(workflow)}"]
         for task in tasks:
             error = f" ({task['error']})" if task["error"] else ""
-            status = one_line(f"{task['status']}, {task['agent']}: {task['description']}{error}")
+            status = one_line(f"{task_status(task)}, {task['agent']}: {task['description']}{error}")
             lines.append(f"  {one_line(task['id'])}  {status}")
         self._print("\n".join(lines))
 
