@@ -88,6 +88,7 @@ class ChatPrompt:
         self._conversation = conversation
         self._folder = folder
         self._agent = agent
+        self._listed: list[str] = []  # the sessions as the user has seen them, for /resume N
         self._attached: dict[str, str] = {}  # names of files for the next message, by their ids
         self._status = StatusLine()
         self._is_smart = is_smart_terminal()
@@ -239,6 +240,8 @@ class ChatPrompt:
     # Sessions
 
     def do_sessions(self, _: str) -> None:
+        sessions = self._conversation.sessions(MAX_SESSIONS)
+        self._listed = [str(session["session_id"]) for session in sessions]
         rows = [
             {
                 "": "*" if session["session_id"] == self._conversation.session_id else "",
@@ -246,7 +249,7 @@ class ChatPrompt:
                 "used": ago(session["updated_at"]),
                 "title": one_line(session["title"], TITLE_CHARACTERS),
             }
-            for number, session in enumerate(self._conversation.sessions(MAX_SESSIONS), 1)
+            for number, session in enumerate(sessions, 1)
         ]
         table(rows, ("", "no", "used", "title"), False, "This project has no sessions.")
 
@@ -256,10 +259,11 @@ class ChatPrompt:
             say("To continue one: /resume N")
             return
         if text.isdecimal():
-            sessions = self._conversation.sessions(MAX_SESSIONS)
-            if not 1 <= int(text) <= len(sessions):
+            if not self._listed:
+                self._listed = [str(session["session_id"]) for session in self._conversation.sessions(MAX_SESSIONS)]
+            if not 1 <= int(text) <= len(self._listed):
                 raise WrongCommand(f"There is no session {text}. /sessions lists them.")
-            text = str(sessions[int(text) - 1]["session_id"])
+            text = self._listed[int(text) - 1]
         self._leave_session()
         self._conversation = self._conversation.resume(text)
         say(f"Session: {self._conversation.session['title']}")
