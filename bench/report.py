@@ -3,8 +3,10 @@
 import os
 import platform
 import re
+import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
 from bench.figure import Figure
@@ -29,6 +31,17 @@ def write_report(figures: Sequence[Figure], seconds: float, load: float) -> None
     (DOCS / "benchmarks.md").write_text(_page(figures, seconds, load), encoding="utf-8")
 
 
+def code_hash(root: Path) -> str:
+    """Return a hash of the server's source as it is now: names and contents of the files that git knows."""
+    listed = ["git", "ls-files", "-z", "--", "src/artel"]
+    names = subprocess.run(listed, cwd=root, check=True, capture_output=True).stdout.decode().split("\0")
+    digest = sha256()
+    for name in sorted(name for name in names if (root / name).is_file()):
+        content = (root / name).read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
 def _page(figures: Sequence[Figure], seconds: float, load: float) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in (HEADINGS, ("---",) * len(HEADINGS))]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in figure.cells()) + " |" for figure in figures]
@@ -37,7 +50,7 @@ def _page(figures: Sequence[Figure], seconds: float, load: float) -> str:
     )
     return f"""# Benchmarks
 
-<!-- Written by `make bench`. -->
+<!-- Written by `make bench`. Measured source: {code_hash(DOCS.parent)} -->
 
 `make bench` made this page on {datetime.now(UTC):%d %B %Y}, in {seconds / 60:.0f} minutes, on {_machine()}.{busy}
 `make bench BENCH=calls` runs one benchmark.

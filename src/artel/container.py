@@ -123,8 +123,7 @@ class Container:
         self.relay = Relay(database, self.connector_connections, process_id)
         self.folder_control = FolderControl(database, self.relay, project_events.add)
         self.signals.on("work", self.relay.work)
-        self.workspaces = task_workspaces(settings)
-        self.downloads = PerUserSemaphore(MAX_DOWNLOADS)
+        self.workspaces, self.downloads = task_workspaces(settings), PerUserSemaphore(MAX_DOWNLOADS)
         self.storage = StorageQuota(database, self.workspaces, settings.user_storage_bytes)
         web = WebTools(settings.web_rules, settings.searxng_url)
         for service in (cache, self.brain, self.hub, self.project_hub, project_events, self.relay, web):

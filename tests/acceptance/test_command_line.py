@@ -1,6 +1,7 @@
 """The command line, as a subprocess, against a real server."""
 
 import json
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 
 from artel import __version__
-from tests.conftest import StartServer
+from tests.conftest import StartServer, with_model
+from tests.model_server import ModelServer
 from tests.people import PASSWORD, Person
 from tests.running import Server, artel, clean_environment
 
@@ -175,6 +177,17 @@ def test_doctor_shows_the_server_first(logged_in: Terminal, person: Person, serv
     assert "→ artel login --server" in logged_in.run("doctor")
     logged_in.env["ARTEL_SERVER"] = "http://127.0.0.1:1"
     assert "warning  server         No answer from http://127.0.0.1:1" in logged_in.run("doctor")
+
+
+@pytest.mark.req("CLI-01.8")
+def test_doctor_names_the_models_of_the_server(start_server: StartServer, model: ModelServer, tmp_path: Path) -> None:
+    server = start_server(**with_model(model), ARTEL_DEFAULT_MODEL="gpt-4o-mini")
+    person = Person.register(server.url)
+    env = clean_environment(tmp_path, ARTEL_SERVER=server.url, ARTEL_TOKEN=person.token)
+
+    shown = artel("doctor", env=env).stdout
+
+    assert re.search(r"ok +its models +gpt-4o-mini for new agents, gpt-4o for plans", shown)
 
 
 def test_token_of_environment_is_used_and_errors_are_json_with_json_option(terminal: Terminal, person: Person) -> None:

@@ -91,6 +91,29 @@ def test_planning_restarts_after_server_stop(machine: Machine, user: PlanUser) -
     assert user.ended(accepted["workflow_id"])["status"] == "completed"
 
 
+@pytest.mark.req("CHT-10.2")
+@pytest.mark.parametrize("end", ["cancelled", "interrupted"])
+def test_streamed_part_of_a_merged_answer_is_kept_as_cut_off(machine: Machine, user: PlanUser, end: str) -> None:
+    user.team.needs, user.team.does = {"a": "", "b": ""}, {"merge": Hold(word="Together they ")}
+    accepted = user.ask()
+    user.decide(user.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
+    eventually(machine.server.drafts)  # of the merged answer: texts of tasks have none
+
+    if end == "cancelled":
+        user.person.http.post(f"/my/chat/{user.session}/turns/{accepted['turn_id']}/cancel").raise_for_status()
+    else:
+        machine.crash()
+        user.person.http = client(machine.start(), user.person.token)
+    eventually(lambda: user.person.turn(user.session, accepted["turn_id"])["finished_at"])
+
+    cut_off, note = user.person.history(user.session)[-2:]
+    assert (cut_off["role"], cut_off["status"], cut_off["error_code"]) == ("assistant", "cut_off", end)
+    assert cut_off["content"] == "Together they "
+    assert (note["role"], note["error_code"]) == ("system", end)
+    tasks = user.workflow(accepted["workflow_id"])["tasks"]
+    assert [(task["status"], bool(task["result"])) for task in tasks] == [("completed", True)] * 2
+
+
 def test_planning_worker_space_is_not_idle(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:

@@ -1,10 +1,12 @@
 """History of sessions: storage, use in prompts, memory, and forks."""
 
 import json
+import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Hold, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person, assert_problem
@@ -146,6 +148,25 @@ def test_previous_turn_is_remembered_while_the_indexer_waits(
             assert name in json.dumps(request.body["messages"][:-1])
     finally:
         hold.release()
+
+
+@pytest.mark.req("UWS-20.1", "UWS-22.2")
+def test_previous_turn_is_remembered_while_searches_time_out(
+    start_server: StartServer, model: ModelServer, mark: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never answers
+        index = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        person = Person.register(start_server(**with_model(model), ARTEL_QDRANT_URL=index).url)
+        project = person.project()["id"]
+        person.say(person.session(project), f"{mark} Mind that the cat is called Minka.")
+        question = f"{mark} How is the cat called?"
+
+        person.say(person.session(project), question)
+
+        [request] = model.asked_about(question)
+        assert "Minka" in json.dumps(request.body["messages"][:-1])
+        health = person.get(f"/my/projects/{project}/space/health")
+        assert health["status"] == "degraded"
 
 
 @pytest.mark.req("CHT-07.3", "CHT-07.4", "UWS-22.2", "UWS-24.3")

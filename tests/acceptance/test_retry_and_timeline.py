@@ -1,6 +1,7 @@
 """Retries, partial answers and the timeline of a session, through HTTP, on SQLite and PostgreSQL."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from tests.actors.coder_user import CoderUser
 from tests.conftest import Write
 from tests.deadlines import eventually
 from tests.folders import connected_folder
-from tests.model_server import Behaviour, ByMark, Cut, Fail, Hold, ModelServer, Raw, Say
+from tests.model_server import Behaviour, ByMark, Cut, Fail, Hold, ModelServer, Raw, Say, Tool
 from tests.people import Person, assert_problem
-from tests.running import Server
+from tests.running import Server, artel, clean_environment
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.any_database
 
@@ -288,6 +290,65 @@ def test_refused_call_is_not_described_as_done(person: Person, model: ModelServe
     [call] = [item for item in person.get(f"/my/chat/{user.session}/timeline")["items"] if item["kind"] == "tool_call"]
     assert call["tool_call"]["status"] == "refused"
     assert call["text"].startswith("agent_coder was not allowed to read .env: ")
+
+
+@pytest.mark.req("CHT-10.6")
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("answer", ["reject", None], ids=["refused", "expired"])
+def test_task_of_a_plan_that_was_not_approved_is_not_described_as_done(
+    person: Person,
+    script: ByMark,
+    model: ModelServer,
+    mark: str,
+    tmp_path: Path,
+    write: Write,
+    answer: str | None,
+    tasks: int,
+) -> None:
+    user = CoderUser(person, person.project()["id"], model, mark)
+    plans = {"approve_from_tasks": 20, "approve_over_usd": 10}
+    person.http.patch(f"/my/projects/{user.project}", json={"settings": {"plans": plans}}).raise_for_status()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "README.md").write_text("# Mine\n")
+    delete = {**_task(), "description": f"{mark} Delete README.md"}
+    last = {**_task(), "id": "b", "description": f"{mark} Say it", "depends_on": ["a"]}
+    deletion = Tool("tool_delete_file", json.dumps({"path": "README.md"}))
+    script[mark] = [Say(json.dumps({"tasks": [delete, last][:tasks]})), Say(tools=[deletion]), Say("It stays.")]
+    with connected_folder(tmp_path, person, user.project, "--ask", "browser"):
+        turn = person.submit(user.session, mark, None)
+        [approval] = eventually(user.approvals, 30)
+        if answer:
+            user.decide(approval["id"], decision=answer)
+        else:
+            past = datetime.now(UTC) - timedelta(seconds=1)
+            write("UPDATE approvals SET expires_at = :past WHERE id = :id", past=past, id=approval["id"])
+        assert user.ended(turn, 60)["status"] == "completed"
+
+    assert (tmp_path / "work" / "README.md").exists()
+    [workflow] = person.get("/my/workflows", session_id=user.session)["items"]
+    assert [(task["status"], task["refused"]) for task in workflow["tasks"]] == [
+        ("completed", number == 0) for number in range(tasks)
+    ]
+    [text] = [item["text"] for item in person.get(f"/my/chat/{user.session}/timeline")["items"] if item["plan"]]
+    assert text == (
+        "Plan: 1 task, answered."
+        if tasks == 1
+        else "Plan: 1 of 2 tasks done, 1 answered without what you did not approve, answered."
+    )
+    env = clean_environment(tmp_path, ARTEL_SERVER=str(person.http.base_url), ARTEL_TOKEN=person.token)
+    [row] = artel("workflows", "list", env=env).stdout.splitlines()[1:]
+    assert f"{tasks - 1} of {tasks}" in row
+    with Terminal("chat", "--session", user.session, env=env) as terminal:
+        terminal.until("> ")
+        terminal.type("/plan")
+        status = terminal.until("Delete README.md")
+    line = status[status.index("The plan is") :]
+    assert "answered, not approved" in line.splitlines()[1]
+    for shown in (row, line.splitlines()[0], artel("workflows", "show", workflow["id"], env=env).stdout):
+        assert "answered" in shown
+        assert "completed" not in shown.replace("b     completed", "")
+    exported = person.http.get(f"/my/chat/sessions/{user.session}/export", params={"format": "markdown"}).text
+    assert "- [ ] a, agent_coder (answered, not approved): " in exported
 
 
 @pytest.mark.req("CHT-10.1")

@@ -1,6 +1,7 @@
 """Sign-in by password, code, token and cookie, and the management of logins."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -292,7 +293,10 @@ def test_logins_from_the_command_line(server: Server, person: Person, tmp_path: 
     listed = json.loads(run("sessions", "list", "--json"))
     assert {(item["kind"], item["is_current"]) for item in listed} == {("cli", True), ("token", False)}
     [elsewhere] = [item["id"] for item in listed if not item["is_current"]]
-    assert elsewhere in run("sessions", "revoke", elsewhere)
+    own, other = run("sessions", "list").splitlines()[1:]
+    assert re.fullmatch(r"\*  [0-9a-f]{8}  cli +just now +\S.*", own)
+    assert re.match(rf"   {elsewhere[-8:]}  token +just now", other)
+    assert elsewhere in run("sessions", "revoke", elsewhere[-8:])
     assert person.http.get("/auth/me").status_code == 401
     assert "changed" in run("password", stdin=f"{PASSWORD}\nseven green bottles\n")
     assert client(server.url, token).get("/auth/me").status_code == 200

@@ -3,7 +3,7 @@
 import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -363,6 +363,37 @@ def test_a_space_counts_its_turns_by_mode_and_how_long_they_take(person: Person)
     assert space["direct_average_ms"] == pytest.approx(sum(took) / 2, abs=1)
     assert space["orchestrated_average_ms"] == pytest.approx(took_all, abs=1)
     assert space["total_tasks_processed"] == 3
+
+
+@pytest.mark.req("UWS-25.1", "CHT-06.4")
+@pytest.mark.parametrize("mode", ["direct", "orchestrated"])
+def test_duration_of_turns_is_without_the_time_that_the_user_thinks(
+    person: Person, script: ByMark, mark: str, mode: str
+) -> None:
+    project = person.project()
+    agent, *others = project["agents"]
+    for other in others:  # a project with one agent needs no planner
+        person.http.delete(f"/my/projects/{project['id']}/agents/{other['id']}").raise_for_status()
+    rules = {"tools": {"memory_read": {"requires_approval": True}}}
+    person.http.patch(f"/my/projects/{project['id']}", json={"settings": rules}).raise_for_status()
+    script[mark] = [Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))]), Say("Done.")]
+    session = person.session(project["id"])
+    turn_id = person.submit(session, mark, agent["name"] if mode == "direct" else None)
+    [approval] = eventually(lambda: person.get("/my/approvals", status="pending")["items"])
+    eventually(lambda: datetime.now(UTC) - datetime.fromisoformat(approval["created_at"]) > timedelta(seconds=0.5))
+
+    person.http.post(f"/my/approvals/{approval['id']}/confirm", json={"decision": "approve"}).raise_for_status()
+
+    eventually(lambda: person.turn(session, turn_id)["status"] == "completed")
+    decided = person.get(f"/my/approvals/{approval['id']}")
+    times = [datetime.fromisoformat(decided[name]) for name in ("created_at", "decided_at")]
+    duration = person.history(session)[-1]["duration_ms"]
+    space = eventually(
+        lambda: (found := person.get(f"/my/projects/{project['id']}/space"))[f"{mode}_calls_count"] and found
+    )
+    waited = (times[1] - times[0]).total_seconds() * 1000
+    assert waited > 400
+    assert space[f"{mode}_average_ms"] == pytest.approx(duration - waited, abs=2)
 
 
 @pytest.mark.req("UWS-10.2", "UWS-10.3", "UWS-13.1", "UWS-13.3", "UWS-14.2", "CHT-08.4")

@@ -517,7 +517,10 @@ async def test_the_deadline_ends_a_call(
     failure = await failure_of(brain, ask(deadline=began + 0.3), Sink() if streamed else None)
 
     assert type(failure) is ModelTimedOut
-    assert 0.25 < time.monotonic() - began < 2
+    assert time.monotonic() - began > 0.25
+    if isinstance(hang, Hang):
+        async with asyncio.timeout(60):
+            await hang.abandoned.wait()
 
 
 async def test_passed_deadline_sends_no_request(brain: Brain, models: ModelServer) -> None:

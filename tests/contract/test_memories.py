@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from artel import poller
 from artel.agent_memory import agent_changes, index_queue, indexer, service
-from artel.agent_memory import repository as memory_repository
 from artel.agent_memory import transactions as memories
 from artel.agent_memory.indexer import Indexer
 from artel.agent_memory.repository import NewMemory
@@ -636,14 +635,42 @@ async def test_memory_indexed_during_a_search_is_found_once(world: World) -> Non
 
 
 @pytest.mark.req("UWS-20.1")
-async def test_only_the_newest_unindexed_memories_are_searched(world: World) -> None:
+async def test_oldest_of_a_thousand_unindexed_memories_is_found(world: World) -> None:
     context = await world.context()
     await context.ensure()
-    await world.remember("the oldest is red")
-    await world.remember(*(f"number {number}" for number in range(memory_repository.MAX_UNINDEXED)))
+    [oldest] = await world.remember("The oldest is 100%_red. Самая старая ЗАПИСЬ 我的红门")
+    await world.remember(*(f"the number {number} is stored" for number in range(1_000)))
 
-    assert await context.search("red") == []
+    for query in ("the red", "RED", "что за запись", "红门"):
+        assert (await context.search(query))[0].memory.id == oldest
+    assert await context.search("r_d", where=Filter(type="lesson")) == []
     assert len(await context.search("number", top_k=10)) == 10
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_end_of_a_long_unindexed_memory_is_searched(world: World) -> None:
+    context = await world.context()
+    await context.ensure()
+    [long] = await world.remember(f"{'padding ' * 6_000} the door is red")
+
+    assert [found.memory.id for found in await context.search("red")] == [long]
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_unindexed_memory_is_found_while_the_index_does_not_answer(world: World) -> None:
+    context = await world.context()
+    await context.ensure()
+    [indexed] = await world.remember("a green wall")
+    await world.work()
+    [stored] = await world.remember("the red door")
+    world.store.down = True
+
+    assert [found.memory.id for found in await context.search("red")] == [stored]
+    assert not (await world.memories.health()).index_ok
+    with pytest.raises(MemoryUnavailable):
+        await context.search("green")
+    await context.edit(indexed, None, True)
+    assert [found.memory.id for found in await context.search("green")] == [indexed]
 
 
 @pytest.mark.req("AGT-03.3")
@@ -672,13 +699,14 @@ async def test_clear_empties_the_collection_but_keeps_it(world: World) -> None:
     assert [found.memory.id for found in await other.search("red")] == [unaffected.id]
 
 
-async def test_with_the_index_down_add_and_clear_work_and_search_raises(world: World) -> None:
+async def test_with_the_index_down_add_and_clear_work_and_search_without_match_raises(world: World) -> None:
     context = await world.context()
     world.store.down = True
 
     stored = await context.add(NewMemory("kept all the same"))
+    assert [found.memory.id for found in await context.search("kept")] == [stored.id]
     with pytest.raises(MemoryUnavailable):
-        await context.search("kept")
+        await context.search("elsewhere")
     assert not (await world.memories.health()).index_ok
 
     world.store.down = False

@@ -1,12 +1,14 @@
 """What the report of `make bench` says of a figure."""
 
+import subprocess
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from bench.figure import Figure, number, percentile
 from bench.plot import plot
-from bench.report import HEADINGS
+from bench.report import HEADINGS, code_hash
 from tests.requirements import BENCHMARKS, benchmark_outcomes
 
 
@@ -57,15 +59,36 @@ def test_numbers_have_the_digits_that_mean_something() -> None:
 def test_promises_about_time_are_proved_by_the_page_of_benchmarks() -> None:
     name = BENCHMARKS["UWS-19.1"]
 
-    def outcome(*figures: Figure) -> str:
+    def outcome(*figures: Figure, code: str = "c0de", measured_code: str = " Measured source: c0de") -> str:
         lines = [HEADINGS, *(figure.cells() for figure in figures)]
-        [(text, passed)] = benchmark_outcomes("\n".join(f"| {' | '.join(line)} |" for line in lines))[
-            "UWS-19.1"
-        ].items()
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        page = f"<!-- Written by `make bench`.{measured_code} -->\n{table}"
+        [(text, passed)] = benchmark_outcomes(page, code)["UWS-19.1"].items()
         assert name in text
+        assert ("measured on other code" in text) == (code not in measured_code)
         return passed
 
     assert outcome(Figure("memory", "another", 70, "ms", 50), Figure("memory", name, 17, "ms", 50)) == "passed"
     assert outcome(Figure("memory", name, 70, "ms", 50)) == "failed"
     assert outcome(Figure("memory", name, None, "ms", 50)) == "failed"
     assert outcome(Figure("memory", "another", 17, "ms", 50)) == "failed"
+    met = Figure("memory", name, 17, "ms", 50)
+    assert outcome(met, code="0ther") == outcome(met, measured_code="") == "failed"
+
+
+def test_hash_of_the_code_changes_with_names_and_contents_of_known_files(tmp_path: Path) -> None:
+    package = tmp_path / "src" / "artel"
+    package.mkdir(parents=True)
+    (package / "turn.py").write_text("a = 1\n")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    first = code_hash(tmp_path)
+    (package / "unknown.py").write_text("not added")
+    (tmp_path / "README.md").write_text("not measured")
+    assert code_hash(tmp_path) == first
+
+    (package / "turn.py").write_text("a = 2\n")
+    changed = code_hash(tmp_path)
+    subprocess.run(["git", "mv", "src/artel/turn.py", "src/artel/plan.py"], cwd=tmp_path, check=True)
+
+    assert len({first, changed, code_hash(tmp_path)}) == 3

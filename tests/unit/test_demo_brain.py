@@ -68,24 +68,38 @@ def test_greeting_introduces_the_demo_brain_and_its_role() -> None:
     assert say("Hi, my name is Ada").startswith("Hello, Ada")
 
 
+@pytest.mark.req("DEM-01.4")
 @pytest.mark.parametrize(
-    ("greeting", "word"),
-    [("привет", "Здравствуйте"), ("Добрый день!", "Здравствуйте"), ("你好", "你好"), ("您好！", "你好")],
+    ("greeting", "word", "menu"),
+    [
+        ("привет", "Здравствуйте", "Администрирование → Модели"),
+        ("Добрый день!", "Здравствуйте", "Администрирование → Модели"),
+        ("你好", "你好", "管理 → 模型"),
+        ("您好！", "你好", "管理 → 模型"),
+    ],
 )
-def test_greeting_uses_the_language_of_the_user(greeting: str, word: str) -> None:
+def test_greeting_uses_the_language_of_the_user(greeting: str, word: str, menu: str) -> None:
     answer = say(greeting)
 
     assert answer.startswith(word)
-    assert "OPENAI_API_KEY" in answer
+    for text in (answer, say("Почему небо синее?" if word == "Здравствуйте" else "天空为什么是蓝色的？")):
+        assert menu in text
+        assert "artel models add" in text
+        assert "OPENAI_API_KEY" not in text
 
 
+@pytest.mark.req("DEM-01.4")
 @pytest.mark.parametrize(
     "question", ["How do I add a real model?", "where do I put my API key", "can I use an Ollama model?"]
 )
-def test_answer_explains_how_to_configure_a_real_model(question: str) -> None:
+def test_answer_names_first_how_to_add_a_real_model_without_a_restart(question: str) -> None:
     answer = say(question)
 
-    assert all(name in answer for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OLLAMA_API_BASE"))
+    without_restart, variables = answer.split("before the server starts")
+    assert all(name in without_restart for name in ("Administration → Models", "`artel models add`"))
+    assert "OPENAI" not in without_restart
+    assert "stop the server" not in answer
+    assert all(name in variables for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OLLAMA_API_BASE"))
 
 
 def test_answer_to_an_unknown_question_says_that_it_is_the_demo_brain() -> None:

@@ -6,19 +6,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import ColumnElement, CompoundSelect, Row, Select, Text, bindparam, cast, func, literal, or_
+from sqlalchemy import ColumnElement, CompoundSelect, Row, Select, Text, and_, bindparam, case, cast, func, literal, or_
 
 from artel.db.tables import memories, memory_archives
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import ArchiveNotFound
 from artel.ids import uuid7
 from artel.text import storable
+from artel.vector_index.bm25 import word_pattern
 from artel.vector_index.store import EVERYTHING, Filter
 
 MAX_CONTENT_CHARACTERS = 100_000
-MAX_UNINDEXED = 200  # memories that are searched by words because they are not indexed yet
+MAX_UNINDEXED = 200  # newest memories that every search reads because they are not indexed yet
+MAX_MATCHED = 100  # more of these, chosen by SQL: those with most words of the query
 MAX_PINNED = 20  # of an agent
-SEARCHED_CHARACTERS = 4_000  # of each unindexed memory
+SEARCHED_CHARACTERS = 4_000  # read of each of the newest; a match further on is found by SQL
 MAX_TYPES = 100  # in statistics
 RECALLED = 5  # memories read by one prepared statement: what a turn recalls
 EXPORT_ROWS = 50  # per page: a memory may have 100,000 characters
@@ -207,6 +209,20 @@ class MemoryRepository(TenantRepository):
         rows = self._run(self._candidates, project=project_id, agent=agent_id, **limits)
         return [Candidate(*row) for row in rows]
 
+    def matching_unindexed(
+        self, project_id: int, agent_id: int, words: Sequence[str], where: Filter
+    ) -> list[Candidate]:
+        """Return the agent's unindexed memories that have most of these words, whole, however many there are."""
+        matched = sum((case((_contains(word), 1), else_=0) for word in words), literal(0))
+        columns = memories.c.id, memories.c.content, memories.c.type, memories.c.success
+        rows = self.connection.execute(
+            self._select(*columns, memories.c.created_at, memories.c.edited_at)
+            .where(*_of_agent(project_id, agent_id, where), memories.c.indexed_at.is_(None), matched > 0)
+            .order_by(matched.desc(), memories.c.id.desc())
+            .limit(MAX_MATCHED)
+        )
+        return [Candidate(*row) for row in rows]
+
     def after(self, project_id: int, agent_id: int, memory_id: str) -> list[StoredMemory]:
         """Return the agent's next memories after the given one, oldest first; an empty list at the end."""
         conditions = *_of_agent(project_id, agent_id), memories.c.id > memory_id
@@ -289,6 +305,15 @@ def _of_agent(project_id: int, agent_id: int, where: Filter = EVERYTHING) -> lis
     if where.until is not None:
         conditions.append(memories.c.created_at <= where.until)
     return conditions
+
+
+def _contains(word: str) -> ColumnElement[bool]:
+    """Whether a memory contains a word; the pattern finds whole words, and is slow, so it is tried last."""
+    # SQLite ignores the case of ASCII letters only.
+    spellings = [word] if word.isascii() else sorted({word, word.capitalize(), word.upper()})
+    content = memories.c.content
+    is_there = or_(*(content.icontains(spelling, autoescape=True) for spelling in spellings))
+    return and_(is_there, content.regexp_match(word_pattern(spellings)))
 
 
 def _values(memory: NewMemory) -> dict[str, Any]:

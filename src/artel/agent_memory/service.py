@@ -12,6 +12,8 @@ from artel.agent_memory import index_queue
 from artel.agent_memory import transactions as memories
 from artel.agent_memory.indexer import Indexer
 from artel.agent_memory.repository import (
+    MAX_UNINDEXED,
+    SEARCHED_CHARACTERS,
     Candidate,
     MemoryCounts,
     MemoryRepository,
@@ -23,7 +25,7 @@ from artel.auth.principal import Principal
 from artel.db.engine import Database
 from artel.errors import ArtelError, ConfigurationInvalid
 from artel.logs import get_logger
-from artel.vector_index.bm25 import word_scores
+from artel.vector_index.bm25 import query_words, word_scores
 from artel.vector_index.embedder import Embedder
 from artel.vector_index.search import fuse, search_memory
 from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryStore, MemoryUnavailable, collection_name
@@ -125,21 +127,46 @@ class AgentContextStore:
     async def search(self, query: str, top_k: int = 5, where: Filter = EVERYTHING) -> list[Recalled]:
         """Return the best matching memories, best first.
 
-        Memories not yet indexed are searched by words only. Pinned ones are always considered: the best of them are
-        found even if nothing in them matches.
+        Memories not yet indexed are searched by words only, also while the index is down; MemoryUnavailable is raised
+        then if none of them matches. Pinned ones are always considered: the best of them are found even if nothing
+        in them matches.
         """
+        # Read before searching the index, so that memories indexed in between are found there.
+        candidates = await self._candidates(query, where)
+        hits: list[Hit]
+        try:
+            hits = await self._search_index(query, top_k, where)
+        except MemoryUnavailable:
+            hits = await asyncio.to_thread(_with_candidates, query, None, candidates, top_k, where)
+            if not hits:  # nothing found would be a statement about memories that were not searched
+                raise
+        else:
+            if candidates:
+                hits = await asyncio.to_thread(_with_candidates, query, hits, candidates, top_k, where)
+        rows = await self._read(MemoryRepository.by_ids, [hit.id for hit in hits]) if hits else {}
+        return [Recalled(rows[hit.id], hit.score) for hit in hits if hit.id in rows]
+
+    async def _search_index(self, query: str, top_k: int, where: Filter) -> list[Hit]:
         shared = self._shared
         if self.collection not in shared.existing_collections:
             await self.ensure()
-        # Read before searching the index, so that memories indexed in between are found there.
-        candidates = await self._read(MemoryRepository.candidates)
-        hits = await self._call_index(
-            search_memory(shared.store, shared.embedder, self.collection, query, top_k, where)
+        search = search_memory(shared.store, shared.embedder, self.collection, query, top_k, where)
+        return await self._call_index(search)
+
+    async def _candidates(self, query: str, where: Filter) -> list[Candidate]:
+        """Return what is searched besides the index: memories that are not indexed yet, and the pinned ones."""
+        newest = await self._read(MemoryRepository.candidates)
+        unindexed = [memory for memory in newest if not memory.is_pinned]
+        is_complete = len(unindexed) < MAX_UNINDEXED and not any(
+            len(memory.content) == SEARCHED_CHARACTERS for memory in unindexed
         )
-        if candidates:
-            hits = await asyncio.to_thread(_with_candidates, query, hits, candidates, top_k, where)
-        rows = await self._read(MemoryRepository.by_ids, [hit.id for hit in hits]) if hits else {}
-        return [Recalled(rows[hit.id], hit.score) for hit in hits if hit.id in rows]
+        words = [] if is_complete else query_words(query)
+        if not words:
+            return newest
+        matching = await self._read(MemoryRepository.matching_unindexed, words, where)
+        whole = {memory.id: memory for memory in matching}
+        read = [memory if memory.is_pinned else whole.pop(memory.id, memory) for memory in newest]
+        return [*read, *whole.values()]
 
     async def get(self, memory_id: str) -> StoredMemory:
         """Return one memory of the agent; raise MemoryNotFound if there is none with this id."""
@@ -238,11 +265,15 @@ class AgentContextStore:
 
 
 def _with_candidates(
-    query: str, hits: Sequence[Hit], candidates: Sequence[Candidate], top_k: int, where: Filter
+    query: str, hits: Sequence[Hit] | None, candidates: Sequence[Candidate], top_k: int, where: Filter
 ) -> list[Hit]:
-    """Merge the hits of the index with the memories that are not indexed yet, and with the pinned ones."""
+    """Merge the hits of the index with the memories that are not indexed yet, and with the pinned ones.
+
+    The hits are None if the index did not answer.
+    """
     edited = {memory.id for memory in candidates if memory.edited_at and not memory.is_pinned}
-    searches = [[hit for hit in hits if hit.id not in edited]]  # the index has their old content
+    # The index has the old content of those that were edited.
+    searches = [] if hits is None else [[hit for hit in hits if hit.id not in edited]]
     matching = [memory for memory in candidates if where.matches(memory.type, memory.success, memory.created_at)]
     pinned = [memory for memory in matching if memory.is_pinned]
     pinned_ids = {memory.id for memory in pinned}
@@ -251,7 +282,7 @@ def _with_candidates(
         searches.append(by_words)
     if pinned and query.strip():
         searches.append(_rank_by_words(query, pinned))
-    return fuse(searches, top_k) if len(searches) > 1 else searches[0]
+    return searches[0] if hits is not None and len(searches) == 1 else fuse(searches, top_k)
 
 
 def _rank_by_words(query: str, memories: Sequence[Candidate]) -> list[Hit]:

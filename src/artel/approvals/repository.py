@@ -1,7 +1,7 @@
 """Rows of approvals."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row, Select, bindparam
@@ -68,6 +68,14 @@ class ApprovalRepository(TenantRepository):
         no = approvals.c.status.in_((ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED))
         return self._select(approvals.c.id).where(approvals.c.session_id == session_id, no)
 
+    def refused_tasks(self, session_ids: Iterable[str]) -> set[tuple[str, str]]:
+        """Return the tasks of plans, by workflow and id, with a call that was refused or not answered in time."""
+        workflow_id, task_id = (approvals.c.details[name].as_string() for name in ("workflow_id", "task_id"))
+        no = approvals.c.status.in_((ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED))
+        of_tasks = approvals.c.session_id.in_(list(session_ids)), no, approvals.c.kind == "tool"
+        rows = self.connection.execute(self._select(workflow_id, task_id).where(*of_tasks))
+        return {(workflow, task) for workflow, task in rows if workflow and task}
+
     def by_ids(self, ids: Sequence[str]) -> list[Approval]:
         return [_approval(row) for row in self._find(approvals.c.id.in_(ids))] if ids else []
 
@@ -75,6 +83,16 @@ class ApprovalRepository(TenantRepository):
         """Return the approvals of a turn with these statuses, oldest first."""
         wanted = approvals.c.turn_id == turn_id, approvals.c.status.in_(statuses)
         return [_approval(row) for row in self._find(*wanted, order_by=[approvals.c.created_at])]
+
+    def seconds_waited(self, turn_id: str) -> float:
+        """Return how long a turn has waited for decisions that were made; several at a time count once."""
+        decided = approvals.c.turn_id == turn_id, approvals.c.decided_at.is_not(None)
+        waited, until = timedelta(), None
+        for approval in self._find(*decided, order_by=[approvals.c.created_at]):
+            begin = approval.created_at if until is None else max(approval.created_at, until)
+            waited += max(approval.decided_at - begin, timedelta())
+            until = max(begin, approval.decided_at)
+        return waited.total_seconds()
 
     def move(self, approval_id: str, before: Iterable[ApprovalStatus], status: ApprovalStatus, **values: Any) -> bool:
         """Change the status if it is in `before`; return whether it was."""

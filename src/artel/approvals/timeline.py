@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +27,7 @@ from artel.contract.chat import (
 )
 from artel.contract.http import Page
 from artel.errors import TimelineItemNotFound
-from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
+from artel.plans.plan import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.sessions.answers import shown_messages
 from artel.sessions.message_repository import MessageRepository, StoredMessage
@@ -166,11 +167,12 @@ def _items(
     ids = {rank: [key for of, key in order if of == rank] for rank in (_MESSAGE, _PLAN, _APPROVAL, _CALL)}
     names = AgentRepository(connection, principal).by_id(session.project_id) if ids[_APPROVAL] else {}
     tasks = TaskRepository(connection, principal).of(*ids[_PLAN]) if ids[_PLAN] else []
+    refused = approvals.refused_tasks([session.id]) if ids[_PLAN] else set()
     stored = messages.by_ids(session.id, ids[_MESSAGE])
     shown = shown_messages(connection, principal, stored)
     items: dict[int, dict[str, TimelineItem]] = {
         _MESSAGE: {message.id: _message(message, as_shown) for message, as_shown in zip(stored, shown, strict=True)},
-        _PLAN: {plan.id: _plan(plan, tasks) for plan in plans.by_ids(ids[_PLAN])},
+        _PLAN: {plan.id: _plan(plan, tasks, refused) for plan in plans.by_ids(ids[_PLAN])},
         _APPROVAL: {approval.id: _approval(approval, names) for approval in approvals.by_ids(ids[_APPROVAL])},
         _CALL: _calls(session.id, calls.by_ids(ids[_CALL]), approvals, calls),
     }
@@ -185,7 +187,7 @@ def _message(message: StoredMessage, shown: ChatMessage) -> TimelineItem:
     return TimelineItem(**common, kind="message", text=text, message=shown)
 
 
-def _plan(plan: Workflow, tasks: Sequence[WorkflowTask]) -> TimelineItem:
+def _plan(plan: Workflow, tasks: Sequence[WorkflowTask], refused: AbstractSet[tuple[str, str]]) -> TimelineItem:
     own = [task for task in tasks if task.workflow_id == plan.id]
     done = sum(task.status is TaskStatus.COMPLETED for task in own)
     cost = None if plan.price_unknown else dollars(plan.spent_micros)
@@ -194,17 +196,30 @@ def _plan(plan: Workflow, tasks: Sequence[WorkflowTask]) -> TimelineItem:
         kind="plan",
         at=plan.created_at,
         turn_id=plan.turn_id,
-        text=f"Plan: {done} of {len(own)} {'task' if len(own) == 1 else 'tasks'} done, {plan.status}.",
+        text=_plan_text(plan, own, refused),
         plan=TimelinePlan(
             workflow_id=plan.id,
             status=plan.status,
             tasks=len(own),
             tasks_done=done,
+            tasks_refused=sum((plan.id, task.id) in refused for task in own),
             cost=cost,
             started_at=plan.started_at,
             finished_at=plan.finished_at,
         ),
     )
+
+
+def _plan_text(plan: Workflow, tasks: Sequence[WorkflowTask], refused: AbstractSet[tuple[str, str]]) -> str:
+    """Return how a plan stands; a task whose call was not approved has answered, but it is not done."""
+    completed = [task for task in tasks if task.status is TaskStatus.COMPLETED]
+    without = sum((task.workflow_id, task.id) in refused for task in completed)
+    is_answer = plan.status is WorkflowStatus.COMPLETED and (without or len(tasks) == 1)
+    status = "answered" if is_answer else plan.status
+    if len(tasks) == 1:
+        return f"Plan: 1 task, {status}."
+    not_approved = f", {without} answered without what you did not approve" if without else ""
+    return f"Plan: {len(completed) - without} of {len(tasks)} tasks done{not_approved}, {status}."
 
 
 def _approval(approval: Approval, names: Mapping[int, str]) -> TimelineItem:

@@ -11,7 +11,7 @@ import typer
 from artel.cli.chat_screen import ChatScreen, StatusLine, print_name
 from artel.cli.chat_turn import follow_turn, run_turn, unknown_agent
 from artel.cli.output import ago, error_text, is_smart_terminal, one_line, say, table, visible
-from artel.cli.plan_screen import estimated, money
+from artel.cli.plan_screen import estimated, is_done, money, task_status, workflow_status
 from artel.cli.questions import diff_lines
 from artel.client.conversation import CHANGING_TOOLS, Conversation
 from artel.client.turn import TurnView
@@ -88,6 +88,7 @@ class ChatPrompt:
         self._conversation = conversation
         self._folder = folder
         self._agent = agent
+        self._listed: list[str] = []  # the sessions as the user has seen them, for /resume N
         self._attached: dict[str, str] = {}  # names of files for the next message, by their ids
         self._status = StatusLine()
         self._is_smart = is_smart_terminal()
@@ -190,12 +191,15 @@ class ChatPrompt:
             self._print("This session has no plan.")
             return
         tasks = workflow["tasks"]
-        done = sum(task["status"] == "completed" for task in tasks)
-        title = f"The plan is {workflow['status']}: {done} of {len(tasks)} tasks done, {money(workflow['cost'])} spent"
-        lines = [f"{title}, {estimated(workflow)}"]
+        status, title = workflow_status(workflow), "The plan is"
+        if len(tasks) == 1:
+            title += " answered" if status == "completed" else f" {status}"
+        else:
+            title += f" {status}: {sum(map(is_done, tasks))} of {len(tasks)} tasks done"
+        lines = [f"{title}, {money(workflow['cost'])} spent; estimated: {estimated(workflow)}"]
         for task in tasks:
             error = f" ({task['error']})" if task["error"] else ""
-            status = one_line(f"{task['status']}, {task['agent']}: {task['description']}{error}")
+            status = one_line(f"{task_status(task)}, {task['agent']}: {task['description']}{error}")
             lines.append(f"  {one_line(task['id'])}  {status}")
         self._print("\n".join(lines))
 
@@ -236,6 +240,8 @@ class ChatPrompt:
     # Sessions
 
     def do_sessions(self, _: str) -> None:
+        sessions = self._conversation.sessions(MAX_SESSIONS)
+        self._listed = [str(session["session_id"]) for session in sessions]
         rows = [
             {
                 "": "*" if session["session_id"] == self._conversation.session_id else "",
@@ -243,7 +249,7 @@ class ChatPrompt:
                 "used": ago(session["updated_at"]),
                 "title": one_line(session["title"], TITLE_CHARACTERS),
             }
-            for number, session in enumerate(self._conversation.sessions(MAX_SESSIONS), 1)
+            for number, session in enumerate(sessions, 1)
         ]
         table(rows, ("", "no", "used", "title"), False, "This project has no sessions.")
 
@@ -253,10 +259,11 @@ class ChatPrompt:
             say("To continue one: /resume N")
             return
         if text.isdecimal():
-            sessions = self._conversation.sessions(MAX_SESSIONS)
-            if not 1 <= int(text) <= len(sessions):
+            if not self._listed:
+                self._listed = [str(session["session_id"]) for session in self._conversation.sessions(MAX_SESSIONS)]
+            if not 1 <= int(text) <= len(self._listed):
                 raise WrongCommand(f"There is no session {text}. /sessions lists them.")
-            text = str(sessions[int(text) - 1]["session_id"])
+            text = self._listed[int(text) - 1]
         self._leave_session()
         self._conversation = self._conversation.resume(text)
         say(f"Session: {self._conversation.session['title']}")

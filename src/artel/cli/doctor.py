@@ -2,9 +2,9 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from artel.settings import Settings
 
 MAX_PROJECTS = 10  # whose connector is checked
+MAX_MODELS = 5  # that are named
 SECTIONS = {"server": "The server you use", "machine": "This machine, if you run a server here"}
 
 
@@ -67,8 +68,10 @@ def _check_server() -> Iterator[CheckResult]:
             account = client.call("GET", "/auth/me")
             role = ", administrator" if account["is_admin"] else ""
             yield CheckResult("account", "ok", f"{account['email'] or account['user_id']}{role}")
-            configured = CheckResult("its models", "ok", "configured")
-            yield CheckResult("its models", "warning", *ADD_A_MODEL) if account.get("demo") else configured
+            if account.get("demo"):
+                yield CheckResult("its models", "warning", *ADD_A_MODEL)
+            else:
+                yield CheckResult("its models", "ok", _models(client.call("GET", "/my/models")))
             for project in client.all_items("/my/projects")[:MAX_PROJECTS]:
                 connector = client.call("GET", f"/my/projects/{project['id']}/connector")
                 workspace = f"{connector['workspace_name']} ({connector['mode']})"
@@ -76,6 +79,14 @@ def _check_server() -> Iterator[CheckResult]:
                 yield CheckResult("project", "ok", f"{project['id']} ({project['name']}): {folder}")
     except ArtelError as error:
         yield CheckResult("account", "warning", error.detail, f"artel login --server {url}")
+
+
+def _models(answer: Mapping[str, Any]) -> str:
+    """Return the models of a server in words: the default ones, and the first of those that agents can be given."""
+    names = [model["id"] for model in answer["items"]]
+    others = f" and {len(names) - MAX_MODELS} more" if len(names) > MAX_MODELS else ""
+    listed = f"; listed: {', '.join(names[:MAX_MODELS])}{others}" if names else ""
+    return f"{answer['default_model']} for new agents, {answer['planner_model']} for plans{listed}"
 
 
 def _check_machine() -> Iterator[CheckResult]:

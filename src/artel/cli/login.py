@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from artel.cli.command_line import AsJson, Server, command_group, connect
-from artel.cli.output import say, secret_from_user, show, table
+from artel.cli.output import SHORT_CHARACTERS, ago, one_line, say, secret_from_user, short_id, show, table
 from artel.errors import ArtelError, Kind
 
 sessions = command_group("Manage your logins.")
@@ -88,15 +88,25 @@ def password(server: Server = None, as_json: AsJson = False) -> None:
 
 @sessions.command("list")
 def list_sessions(server: Server = None, as_json: AsJson = False) -> None:
-    """List your logins, most recently used first."""
+    """List your logins, most recently used first; * marks this one."""
     with connect(server) as client:
         rows = client.all_items("/auth/sessions")
-    table(rows, ("id", "kind", "label", "last_used_at", "is_current"), as_json, "No logins.")
+    shown = [
+        {
+            "": "*" if login["is_current"] else "",
+            "id": short_id(login["id"]),
+            "kind": login["kind"],
+            "used": ago(login["last_used_at"]),
+            "label": one_line(login["label"]),
+        }
+        for login in rows
+    ]
+    table(rows if as_json else shown, ("", "id", "kind", "used", "label"), as_json, "No logins.")
 
 
 @sessions.command("revoke")
 def revoke_session(
-    session_id: Annotated[str, typer.Argument(help="The id in `artel sessions list`.")],
+    session_id: Annotated[str, typer.Argument(help="The id in `artel sessions list`, short or whole.")],
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -105,5 +115,9 @@ def revoke_session(
     Its open connections are closed within seconds.
     """
     with connect(server) as client:
+        if len(session_id) == SHORT_CHARACTERS:
+            logins = [login["id"] for login in client.all_items("/auth/sessions")]
+            found = [login for login in logins if short_id(login) == session_id]
+            session_id = found[0] if len(found) == 1 else session_id
         client.call("DELETE", f"/auth/sessions/{quote(session_id, safe='')}")
     show({"revoked": session_id}, as_json, f"Ended {session_id}.")

@@ -52,6 +52,23 @@ def estimated(workflow: Mapping[str, Any]) -> str:
     return price(workflow["estimated_cost"], workflow["estimated_cost_high"])
 
 
+def is_done(task: Mapping[str, Any]) -> bool:
+    """Whether a task has a result, and nothing that it wanted to do was refused or not answered in time."""
+    return task["status"] == "completed" and not task.get("refused")
+
+
+def task_status(task: Mapping[str, Any]) -> str:
+    """Return how a task stands; what was not approved is not described as completed."""
+    is_answer = task["status"] == "completed" and task.get("refused")
+    return "answered, not approved" if is_answer else str(task["status"])
+
+
+def workflow_status(workflow: Mapping[str, Any]) -> str:
+    """Return how a workflow stands; one with a task that was not approved has answered."""
+    is_answer = workflow["status"] == "completed" and not all(map(is_done, workflow["tasks"]))
+    return "answered" if is_answer else str(workflow["status"])
+
+
 def _in_cents(dollars: float, rounded: Callable[[float], int]) -> str:
     if dollars < LEAST_CENTS:
         return money(dollars)
@@ -181,7 +198,7 @@ def print_workflow(workflow: dict[str, Any], *, as_json: bool) -> None:
         "id": workflow["id"],
         "project": str(workflow["project_id"]),
         "session": workflow["session_id"],
-        "status": workflow["status"],
+        "status": workflow_status(workflow),
         "request": one_line(workflow["request"]),
         "instruction": one_line(workflow["instruction"]),
         "price": f"{estimate}{cost} spent",
@@ -196,7 +213,7 @@ def print_workflow(workflow: dict[str, Any], *, as_json: bool) -> None:
         rows = [
             {
                 "task": one_line(task["id"]),
-                "status": task["status"],
+                "status": task_status(task),
                 "agent": task["agent"],
                 "after": one_line(", ".join(task["depends_on"])),
                 "estimated": "" if task["estimated_cost"] is None else money(task["estimated_cost"]),

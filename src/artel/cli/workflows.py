@@ -6,7 +6,7 @@ import typer
 
 from artel.cli.command_line import AsJson, ExitCode, OnlyProject, Server, command_group, connect
 from artel.cli.output import SHORT_CHARACTERS, one_line, short_id, show, table
-from artel.cli.plan_screen import SHOWN_CHARACTERS, estimated, money, print_workflow
+from artel.cli.plan_screen import SHOWN_CHARACTERS, estimated, is_done, money, print_workflow, workflow_status
 
 if TYPE_CHECKING:
     from artel.client.api_client import ApiClient
@@ -45,8 +45,8 @@ def list_workflows(
     rows = [
         {
             "id": short_id(workflow["id"]),
-            "status": workflow["status"],
-            "done": f"{sum(task['status'] == 'completed' for task in tasks)} of {len(tasks)}" if tasks else "",
+            "status": workflow_status(workflow),
+            "done": f"{sum(map(is_done, tasks))} of {len(tasks)}" if tasks else "",
             "cost": money(workflow["cost"]),
             "estimated": estimated(workflow) if tasks else "",
             "request": one_line(workflow["request"], SHOWN_CHARACTERS),

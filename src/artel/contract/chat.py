@@ -261,6 +261,9 @@ class WorkflowTaskState(ResponseBody):
     error_code: str | None
     started_at: datetime | None
     finished_at: datetime | None
+    refused: bool = Field(
+        False, description="Whether a call was refused, or not answered in time: the task has a result without it."
+    )
 
 
 class WorkflowState(ResponseBody):
@@ -332,6 +335,7 @@ class TimelinePlan(ResponseBody):
     status: str = Field(examples=["completed"])
     tasks: int = Field(examples=[3])
     tasks_done: int = Field(examples=[3])
+    tasks_refused: int = Field(0, description="Tasks with a call that was refused, or not answered in time.")
     cost: float | None = Field(description="In dollars; null if a price is unknown.")
     started_at: datetime | None
     finished_at: datetime | None

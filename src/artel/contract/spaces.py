@@ -55,8 +55,8 @@ class SpaceState(ResponseBody):
     is_healthy: bool
     direct_calls_count: int
     orchestrated_calls_count: int
-    direct_average_ms: float
-    orchestrated_average_ms: float
+    direct_average_ms: float = Field(description="Without the time spent waiting for decisions of the user.")
+    orchestrated_average_ms: float = Field(description="Without the time spent waiting for decisions of the user.")
     history: list[SpaceSample] = Field(
         description="Samples of the last hour, every 30 seconds while the space is in use."
     )

@@ -1,7 +1,11 @@
 """Workflows as the API shows them, and what users do with them."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
+from sqlalchemy import Connection
+
+from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, dollars_or_none
 from artel.contract.approvals import TaskChange
@@ -35,14 +39,21 @@ class WorkflowService:
         offset: int,
     ) -> Page[WorkflowState]:
         """Return a page of workflows, newest first, with long texts shortened."""
-        found, total = await self._database.read(
-            commands.list_workflows, user, status, project_id, session_id, limit, offset
-        )
-        items = [_shortened(_state(workflow, tasks)) for workflow, tasks in found]
+
+        def read(connection: Connection) -> tuple[list[WorkflowState], int]:
+            found, total = commands.list_workflows(connection, user, status, project_id, session_id, limit, offset)
+            refused = _refused(connection, user, [workflow for workflow, _ in found])
+            return [_shortened(_state(workflow, tasks, refused)) for workflow, tasks in found], total
+
+        items, total = await self._database.read(read)
         return Page(items=items, total=total, limit=limit, offset=offset)
 
     async def show(self, user: Principal, workflow_id: str) -> WorkflowState:
-        return _state(*await self._database.read(commands.get_workflow, user, workflow_id))
+        def read(connection: Connection) -> WorkflowState:
+            workflow, tasks, approval_id = commands.get_workflow(connection, user, workflow_id)
+            return _state(workflow, tasks, _refused(connection, user, [workflow]), approval_id)
+
+        return await self._database.read(read)
 
     async def cancel(self, user: Principal, workflow_id: str) -> WorkflowState:
         """Cancel a workflow; finished tasks keep their results."""
@@ -56,11 +67,21 @@ class WorkflowService:
         return await self.show(user, workflow_id)
 
 
-def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str | None = None) -> WorkflowState:
+def _refused(connection: Connection, user: Principal, found: Sequence[Workflow]) -> set[tuple[str, str]]:
+    sessions = {workflow.session_id for workflow in found}
+    return ApprovalRepository(connection, user).refused_tasks(sessions) if sessions else set()
+
+
+def _state(
+    workflow: Workflow,
+    tasks: Sequence[WorkflowTask],
+    refused: AbstractSet[tuple[str, str]],
+    approval_id: str | None = None,
+) -> WorkflowState:
     estimate = workflow.estimate or StoredEstimate()
     return WorkflowState.of(
         workflow,
-        tasks=[_task(task) for task in tasks],
+        tasks=[_task(task, refused=(workflow.id, task.id) in refused) for task in tasks],
         estimated_cost=None if estimate.unknown_models else dollars_or_none(estimate.expected_micros),
         estimated_cost_low=dollars_or_none(estimate.low_micros),
         estimated_cost_high=dollars_or_none(estimate.high_micros),
@@ -72,9 +93,9 @@ def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str |
     )
 
 
-def _task(task: WorkflowTask) -> WorkflowTaskState:
+def _task(task: WorkflowTask, *, refused: bool) -> WorkflowTaskState:
     estimated = dollars_or_none(task.estimate.expected_micros) if task.estimate else None
-    return WorkflowTaskState.of(task, estimated_cost=estimated, cost=dollars_or_none(task.cost_micros))
+    return WorkflowTaskState.of(task, estimated_cost=estimated, cost=dollars_or_none(task.cost_micros), refused=refused)
 
 
 def _shortened(state: WorkflowState) -> WorkflowState:

@@ -243,7 +243,7 @@ class Host:
             except SpaceClosed:
                 continue
             if ended is not None:
-                seconds = ended.duration_ms / 1000
+                seconds = max(0, ended.duration_ms - ended.waited_ms) / 1000
                 space.figures.ended(turn.mode, seconds)
                 self._services.figures.ended(turn.mode, ended.status, seconds)
             return ended

@@ -97,8 +97,9 @@ def _parts(item: TimelineItem, workflow: WorkflowState | None) -> Iterator[str]:
     if item.tool_call is not None and item.tool_call.arguments:
         yield _fenced(json.dumps(item.tool_call.arguments, ensure_ascii=False, indent=2), "json")
     for task in workflow.tasks if workflow else ():
-        tick = "x" if task.status == "completed" else " "
-        yield f"- [{tick}] {one_line(task.id, 64)}, {task.agent} ({task.status}): {one_line(task.description, 1_000)}"
+        tick = "x" if task.status == "completed" and not task.refused else " "
+        status = "answered, not approved" if task.status == "completed" and task.refused else task.status
+        yield f"- [{tick}] {one_line(task.id, 64)}, {task.agent} ({status}): {one_line(task.description, 1_000)}"
         if said := task.result or task.error:
             yield "\n".join(f"  > {line}" for line in said.splitlines())
 

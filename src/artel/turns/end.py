@@ -126,7 +126,17 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
         tx.after_commit(MemoriesChanged())
     if agent is None or not is_direct:  # else nothing is pending: a direct run that asks is parked
         stop_asking(tx, ApprovalRepository(tx).withdraw(turn.id))
-    ended = Ended(
+    ended = _ended(tx, turn, outcome, now)
+    tx.after_commit(ended)
+    if outcome.status is TurnStatus.CANCELLED:
+        tx.after_commit(TurnStopped(turn.id))
+    return ended
+
+
+def _ended(tx: Tx, turn: Turn, outcome: TurnOutcome, now: datetime) -> Ended:
+    """Return what the waiters of a turn get to know of its end."""
+    agent, may_have_waited = outcome.agent, turn.parked is not None or turn.mode is not Mode.DIRECT
+    return Ended(
         session_id=turn.session_id,
         turn_id=turn.id,
         mode=turn.mode,
@@ -139,11 +149,8 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
         usage=outcome.usage,
         duration_ms=turn.duration_until(now),
         error_code=outcome.error_code,
+        waited_ms=round(ApprovalRepository(tx).seconds_waited(turn.id) * 1000) if may_have_waited else 0,
     )
-    tx.after_commit(ended)
-    if outcome.status is TurnStatus.CANCELLED:
-        tx.after_commit(TurnStopped(turn.id))
-    return ended
 
 
 @kill_points.transaction("turn.cancel")

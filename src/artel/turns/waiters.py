@@ -33,6 +33,7 @@ class Ended:
     usage: UsageShown | None
     duration_ms: int
     error_code: str | None
+    waited_ms: int = 0  # of the duration, for decisions of the user
 
 
 def read_turn(

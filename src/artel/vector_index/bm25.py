@@ -8,7 +8,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -61,10 +61,21 @@ def document_vector(text: str) -> SparseVector:
     return SparseVector(indices, values)
 
 
+def query_words(text: str) -> list[str]:
+    """Return the distinct words of a query, at most MAX_QUERY_TERMS."""
+    return list(islice(dict.fromkeys(islice(tokens(text), MAX_TOKENS)), MAX_QUERY_TERMS))
+
+
+def word_pattern(spellings: Sequence[str]) -> str:
+    """Return a regular expression, for Python and PostgreSQL, that finds a word in one of its spellings."""
+    word = "|".join(map(re.escape, spellings))
+    is_unspaced = re.fullmatch(f"[{_UNSPACED}]+", spellings[0])
+    return f"(?i)({word})" if is_unspaced else rf"(?i)(^|\W|_)({word})(\W|_|$)"
+
+
 def query_vector(text: str) -> SparseVector:
     """Return the distinct terms of a query, at most MAX_QUERY_TERMS."""
-    distinct = dict.fromkeys(map(_number, islice(tokens(text), MAX_TOKENS)))
-    indices = sorted(islice(distinct, MAX_QUERY_TERMS))
+    indices = sorted(set(map(_number, query_words(text))))
     return SparseVector(indices, [1.0] * len(indices))
 
 

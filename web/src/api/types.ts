@@ -1497,7 +1497,9 @@ export interface SpaceState {
   is_healthy: boolean;
   direct_calls_count: number;
   orchestrated_calls_count: number;
+  /** Without the time spent waiting for decisions of the user. */
   direct_average_ms: number;
+  /** Without the time spent waiting for decisions of the user. */
   orchestrated_average_ms: number;
   /** Samples of the last hour, every 30 seconds while the space is in use. */
   history: SpaceSample[];
@@ -1617,6 +1619,8 @@ export interface TimelinePlan {
   status: string;
   tasks: number;
   tasks_done: number;
+  /** Tasks with a call that was refused, or not answered in time. */
+  tasks_refused: number;
   /** In dollars; null if a price is unknown. */
   cost: number | null;
   started_at: string | null;
@@ -1892,6 +1896,8 @@ export interface WorkflowTaskState {
   error_code: string | null;
   started_at: string | null;
   finished_at: string | null;
+  /** Whether a call was refused, or not answered in time: the task has a result without it. */
+  refused: boolean;
 }
 
 /** A file or folder in a task workspace. */

@@ -22,11 +22,13 @@ _ROLE = re.compile(r"(?i)\byou are ((?:the |an? )?[^.,;:\n]{3,80})")
 _NAME = re.compile(r"(?i)(?:my name is|call me|меня зовут|我叫)\s*([\w-]{1,40})")
 
 _HOW_TO = (
-    "To use a real model, stop the server, set one of these and start it again:\n"
+    "Add a real model while the server runs: an administrator does it under Administration → Models, or with "
+    "`artel models add` (for example `artel models add ollama`).\n\n"
+    "Or set one of these before the server starts:\n"
     "- `OPENAI_API_KEY` for OpenAI; `OPENAI_BASE_URL` as well for any other compatible server\n"
     "- `OLLAMA_API_BASE` (for example http://localhost:11434) for models on your own machine, named `ollama/…`\n"
     "- `ANTHROPIC_API_KEY`, `GEMINI_API_KEY` and the like for other providers\n"
-    "`artel doctor` then shows which model answers."
+    "`artel models list` then shows the models."
 )
 _SUGGESTIONS = {
     "tool_list_directory": "“list the files”",
@@ -39,15 +41,16 @@ _SUGGESTIONS = {
 _REVIEW = {"en": "“review this folder”", "ru": "«проверь эту папку»", "zh": "“检查这个文件夹”"}
 _GREETINGS = {
     "ru": "Здравствуйте! Я демонстрационный мозг Artel: правила вместо модели. Попробуйте: {tries}. "
-    "Чтобы отвечала настоящая модель, задайте переменную OPENAI_API_KEY или OLLAMA_API_BASE и перезапустите сервер.",
+    "Настоящую модель можно добавить без перезапуска: Администрирование → Модели или `artel models add`.",
     "zh": "你好！我是 Artel 的演示大脑：只有规则，没有模型。可以试试：{tries}。"
-    "想用真正的模型，请设置 OPENAI_API_KEY 或 OLLAMA_API_BASE，然后重启服务器。",
+    "想用真正的模型，可在“管理 → 模型”中添加，或运行 `artel models add`，无需重启服务器。",
 }
 _UNKNOWN = {
     "ru": "Вы написали: «{text}». Я демонстрационный мозг, то есть правила без модели, и ответить на это не могу. "
-    "Попробуйте: {tries}. Настоящая модель появится, если задать OPENAI_API_KEY или OLLAMA_API_BASE.",
+    "Попробуйте: {tries}. Настоящую модель можно добавить без перезапуска: Администрирование → Модели или "
+    "`artel models add`.",
     "zh": "你写道：“{text}”。我是演示大脑，只有规则，没有模型，回答不了这个。可以试试：{tries}。"
-    "设置 OPENAI_API_KEY 或 OLLAMA_API_BASE 之后，真正的模型就会来回答。",
+    "在“管理 → 模型”中添加模型，或运行 `artel models add`，真正的模型就会来回答，无需重启服务器。",
 }
 
 _UNKNOWN_EN = (

@@ -130,6 +130,7 @@ export const chat = {
   plan_planning: "being made",
   plan_awaiting_approval: "waits for you",
   plan_running: "running",
+  plan_answered: "answered",
   plan_completed: "done",
   plan_failed: "stopped",
   plan_partial: "partly done",

@@ -131,6 +131,7 @@ export const chat: Translated<typeof english> = {
   plan_planning: "составляется",
   plan_awaiting_approval: "ждёт вас",
   plan_running: "выполняется",
+  plan_answered: "есть ответ",
   plan_completed: "выполнен",
   plan_failed: "остановился",
   plan_partial: "сделан частично",

@@ -131,6 +131,7 @@ export const chat: Translated<typeof english> = {
   plan_planning: "制定中",
   plan_awaiting_approval: "等待你",
   plan_running: "进行中",
+  plan_answered: "已回答",
   plan_completed: "已完成",
   plan_failed: "已中断",
   plan_partial: "部分完成",

@@ -5,7 +5,7 @@ import { call } from "@/api/client";
 import type { WorkflowState } from "@/api/types";
 import { tOr } from "@/i18n";
 import { openPanel } from "@/state/panel";
-import { isPlanOver } from "@/state/session/plans";
+import { isPlanOver, isTaskDone } from "@/state/session/plans";
 import { EmptyState, LoadFailed, Moment, Money, Skeleton, Table } from "@/ui/components";
 import { useProject, useResource, useT } from "@/ui/hooks";
 import { Link } from "@/ui/router";
@@ -25,8 +25,8 @@ export default function PlansPage({ route }: PageProps) {
   const groups: [string, readonly WorkflowState[]][] = [
     [t("plans.groupWaiting"), plans?.filter(({ status }) => status === "awaiting_approval") ?? []],
     [t("plans.groupRunning"), plans?.filter((plan) => plan.status !== "awaiting_approval" && !isPlanOver(plan)) ?? []],
-    [t("plans.groupFailed"), plans?.filter((plan) => isPlanOver(plan) && plan.status !== "completed") ?? []],
-    [t("plans.groupDone"), plans?.filter(({ status }) => status === "completed") ?? []],
+    [t("plans.groupFailed"), plans?.filter((plan) => isPlanOver(plan) && !isPlanDone(plan)) ?? []],
+    [t("plans.groupDone"), plans?.filter(isPlanDone) ?? []],
   ];
   return (
     <PageFrame title={t("plans.title")}>
@@ -41,6 +41,15 @@ export default function PlansPage({ route }: PageProps) {
       )}
     </PageFrame>
   );
+}
+
+function isPlanDone({ status, tasks }: WorkflowState): boolean {
+  return status === "completed" && tasks.every(isTaskDone);
+}
+
+/** A plan with a task whose call was not approved has answered, but it is not done. */
+function wordOf(status: string, tasks: WorkflowState["tasks"]): string {
+  return status === "completed" && !tasks.every(isTaskDone) ? "answered" : status;
 }
 
 function PlanGroup({ title, plans }: { title: string; plans: readonly WorkflowState[] }) {
@@ -62,8 +71,8 @@ function PlanGroup({ title, plans }: { title: string; plans: readonly WorkflowSt
               </Link>
             ),
           },
-          { key: "status", title: t("plans.status"), cell: ({ status }) => tOr(`plans.status_${status}`, status) },
-          { key: "tasks", title: t("plans.tasksColumn"), cell: ({ tasks }) => `${tasks.filter(({ status }) => status === "completed").length} / ${tasks.length}`, isNumber: true },
+          { key: "status", title: t("plans.status"), cell: ({ status, tasks }) => tOr(`plans.status_${wordOf(status, tasks)}`, status) },
+          { key: "tasks", title: t("plans.tasksColumn"), cell: ({ tasks }) => `${tasks.filter(isTaskDone).length} / ${tasks.length}`, isNumber: true },
           { key: "cost", title: t("plans.cost"), cell: ({ cost }) => <Money usd={cost} />, isNumber: true },
           { key: "at", title: t("plans.created"), cell: ({ created_at }) => <Moment at={created_at} /> },
         ]}

@@ -28,7 +28,7 @@ export function planCreated(state: SessionState, event: EventOf<"task_plan_creat
     at: event.timestamp,
     turn_id: event.turn_id,
     text: "",
-    plan: { workflow_id: id, status: "running", tasks: plan.tasks.length, tasks_done: 0, cost: null, started_at: null, finished_at: null },
+    plan: { workflow_id: id, status: "running", tasks: plan.tasks.length, tasks_done: 0, tasks_refused: 0, cost: null, started_at: null, finished_at: null },
   };
   return {
     ...state,
@@ -36,6 +36,11 @@ export function planCreated(state: SessionState, event: EventOf<"task_plan_creat
     items: { ...state.items, [id]: state.items[id] ?? entry },
     touched: { ...state.touched, [id]: event.number },
   };
+}
+
+/** Return whether a task is done; one whose call was not approved has only answered. */
+export function isTaskDone({ status, refused }: Pick<WorkflowTaskState, "status" | "refused">): boolean {
+  return status === "completed" && !refused;
 }
 
 function newTask(task: EventOf<"task_plan_created">["tasks"][number]): WorkflowTaskState {
@@ -50,6 +55,7 @@ function newTask(task: EventOf<"task_plan_created">["tasks"][number]): WorkflowT
     error_code: null,
     started_at: null,
     finished_at: null,
+    refused: false,
   };
 }
 

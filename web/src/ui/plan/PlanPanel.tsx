@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect, useMemo } from "react";
 import { closePanel, panel, toggleFullPanel } from "@/state/panel";
 import type { Conversation } from "@/state/session/conversation";
-import { shownPlan } from "@/state/session/plans";
+import { isTaskDone, shownPlan } from "@/state/session/plans";
 import { taskDrafts } from "@/state/session/rows";
 import type { SessionState } from "@/state/session/types";
 import { memoize } from "@/state/store";
@@ -49,7 +49,7 @@ export default function PlanPanel({ id, conversation, tabs }: PlanPanelProps) {
       </SidePanel>
     );
   }
-  const done = plan.tasks.filter(({ status }) => status === "completed").length;
+  const done = plan.tasks.filter(isTaskDone).length;
   const title = plan.started_at === null ? t("plans.plan") : t("plans.planDone", { done, count: plan.tasks.length });
   const agents = project?.agents.map(({ name }) => name) ?? [];
   const footer = <PlanFooter key={asked?.id} plan={plan} approval={asked} edit={edit} hasDeadline={!isWide || isFull} hasKeys onDone={() => conversation.loadPlan(id)} />;

@@ -45,7 +45,7 @@ export function PlanGraph({ tasks, onOpen }: TasksProps) {
           >
             <span className={styles.nodeHead}>
               <span className="ellipsis data">{visible(task.id)}</span>
-              <TaskStateMark status={task.status} isShort />
+              <TaskStateMark task={task} isShort />
             </span>
             <span className={classes(styles.taskAgent, "ellipsis", "data")}>{visible(agentLabel(task.agent))}</span>
             <span className={classes(styles.nodeText, "ellipsis", "data")}>
@@ -73,7 +73,7 @@ export function PlanList({ tasks, hasBegun, onOpen }: TasksProps) {
               <span className={classes(styles.end, "muted")}>
                 <TaskFigures task={task} />
               </span>
-              {hasBegun && <TaskStateMark status={task.status} />}
+              {hasBegun && <TaskStateMark task={task} />}
             </span>
             <span className={classes(styles.taskText, "data")}>
               <Visible text={task.description} keep={"\n\t"} />

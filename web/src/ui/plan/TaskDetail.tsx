@@ -43,7 +43,7 @@ export function TaskDetail({ plan, task, words, agents, onBack }: TaskDetailProp
         <span className="muted">
           <TaskFigures task={task} />
         </span>
-        <TaskStateMark status={task.status} />
+        <TaskStateMark task={task} />
       </div>
       <p className={classes(styles.taskText, "data")}>
         <Visible text={task.description} keep={"\n\t"} />

@@ -2,13 +2,15 @@ import { Ban, CircleAlert, CircleCheck, CircleDashed, CirclePause, Hourglass } f
 import type { WorkflowTaskState } from "@/api/types";
 import { tOr } from "@/i18n";
 import { formatDuration, formatMoney } from "@/i18n/format";
+import { isTaskDone } from "@/state/session/plans";
 import { Spinner } from "@/ui/components";
 import { useNow, useT } from "@/ui/hooks";
 import styles from "./Plan.module.css";
 
 /** A sign and a word for how a task stands. */
-export function TaskStateMark({ status, isShort = false }: { status: string; isShort?: boolean }) {
+export function TaskStateMark({ task, isShort = false }: { task: Pick<WorkflowTaskState, "status" | "refused">; isShort?: boolean }) {
   useT();
+  const status = task.status === "completed" && !isTaskDone(task) ? "answered" : task.status;
   const word = tOr(`plans.task_${status}`, status);
   return (
     <span className={styles.state} title={isShort ? word : undefined}>

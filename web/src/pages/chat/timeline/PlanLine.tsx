@@ -18,7 +18,7 @@ export const PlanLine = memo(function PlanLine({ entry }: { entry: EntryOf<"plan
   const t = useT();
   const { conversation } = useChat();
   const { attempt, isBusy } = useAttempt();
-  const { workflow_id, tasks, tasks_done } = entry.plan;
+  const { workflow_id, tasks, tasks_done, tasks_refused } = entry.plan;
   const plan = useSelected(conversation.store, (state) => state.plans[workflow_id]);
   const status = plan?.status ?? entry.plan.status;
   const running = plan?.tasks.find((task) => task.status === "running");
@@ -26,11 +26,12 @@ export const PlanLine = memo(function PlanLine({ entry }: { entry: EntryOf<"plan
   const most = plan?.agreed_cost ?? plan?.estimated_cost_high ?? null;
   const { started_at: begun, finished_at: ended } = plan ?? entry.plan;
   const took = begun && ended ? Date.parse(ended) - Date.parse(begun) : null;
+  const hasRefused = tasks_refused > 0 || plan?.tasks.some(({ refused }) => refused);
   const isOver = isPlanOver({ status });
   const words = [
     t("chat.planTasks", { count: tasks }),
     isOver && status === "completed" ? null : t("chat.planDone", { count: tasks_done }),
-    running ? t("chat.working", { agent: agentLabel(running.agent) }) : tOr(`chat.plan_${status}`, status),
+    running ? t("chat.working", { agent: agentLabel(running.agent) }) : tOr(`chat.plan_${hasRefused && status === "completed" ? "answered" : status}`, status),
     took === null ? null : formatDuration(took),
     cost === null || cost === 0 ? null : isOver || most === null ? formatMoney(cost) : t("chat.costOfMost", { cost: formatMoney(cost), most: formatAtMost(most) }),
   ];
