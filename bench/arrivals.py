@@ -16,10 +16,10 @@ def run() -> Iterator[Figure]:
     """Measure one client with a fast model, and many clients with a slow model."""
     with artel_and_baseline() as (server, baseline, model):
         arguments = Team.make(server, 1).client_arguments(1)
-        yield _figure("1 client", 10.0, _model_latencies(server, arguments, model, 400), baseline, model, 1)
+        yield _figure("1 client", 10.0, model_latencies(server, arguments, model, 400), baseline, model, 1)
     with artel_and_baseline(delay_ms=DELAY_MS) as (server, baseline, model):
         arguments = Team.make(server, 8).client_arguments(64)
-        yield _figure("64 clients", 100.0, _model_latencies(server, arguments, model, 15), baseline, model, 64)
+        yield _figure("64 clients", 100.0, model_latencies(server, arguments, model, 15), baseline, model, 64)
     with artel_and_baseline(delay_ms=SLOW_MODEL_MS) as (server, baseline, _):
         durations = _call_durations(server, Team.make(server, 8).client_arguments(CLIENTS))
         yield Figure(
@@ -36,7 +36,7 @@ def run() -> Iterator[Figure]:
 def _figure(
     clients_label: str, target: float, latencies: list[float], baseline: Running, model: Model, clients: int
 ) -> Figure:
-    baseline_latencies = _model_latencies(baseline, baseline_arguments(clients), model, max(15, 400 // clients))
+    baseline_latencies = model_latencies(baseline, baseline_arguments(clients), model, max(15, 400 // clients))
     return Figure(
         BENCH,
         f"request to model call, {clients_label}, P95",
@@ -57,7 +57,7 @@ def _call_durations(server: Running, arguments: dict[str, Any]) -> list[float]:
     return durations
 
 
-def _model_latencies(server: Running, arguments: dict[str, Any], model: Model, count: int) -> list[float]:
+def model_latencies(server: Running, arguments: dict[str, Any], model: Model, count: int) -> list[float]:
     """Return the time from each request to its model call, in seconds."""
     client("calls", server, count=max(3, 50 // len(arguments["targets"])), **arguments)
     model.arrivals()

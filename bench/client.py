@@ -16,9 +16,18 @@ Measurements = dict[str, Any]
 
 
 async def calls(
-    port: int, token: str, targets: list[dict[str, str]], count: int, interval: float = 0, parallel: int = 1000
+    port: int,
+    token: str,
+    targets: list[dict[str, str]],
+    count: int,
+    interval: float = 0,
+    parallel: int = 1000,
+    project_id: int | None = None,
 ) -> Measurements:
-    """Send messages to all targets in parallel, one at a time to each; start each target `interval` seconds later."""
+    """Send messages to all targets in parallel, one at a time to each; start each target `interval` seconds later.
+
+    With `project_id` each message gets a session of its own, whose creation is part of the duration.
+    """
     sent: dict[str, float] = {}
     durations: list[float] = []
     failures: list[str] = []
@@ -31,7 +40,11 @@ async def calls(
             connection = await Connection.open(port, token)
             for index in range(count):
                 text = f"call {number} {index}"
-                started, sent[text] = time.perf_counter(), time.time()
+                started = time.perf_counter()
+                if project_id is not None:
+                    _, body = await connection.call("POST", "/my/chat/sessions", {"project_id": project_id})
+                    path = f"/my/chat/{json.loads(body)['session_id']}/message"
+                sent[text] = time.time()
                 status, body = await connection.call("POST", path, _message(text, agent))
                 durations.append(time.perf_counter() - started)
                 if status != 200:

@@ -28,8 +28,8 @@ def run() -> Iterator[Figure]:
 
 def _one_client(server: Running, team: Team, baseline: Running | None) -> Iterator[Figure]:
     database = "SQLite" if baseline else "PostgreSQL"
-    measured, cpu = _measured(server, team.client_arguments(1), count=500)
-    theirs, their_cpu = _measured(baseline, baseline_arguments(1), count=500) if baseline else (None, None)
+    measured, cpu = measured_calls(server, team.client_arguments(1), count=500)
+    theirs, their_cpu = measured_calls(baseline, baseline_arguments(1), count=500) if baseline else (None, None)
     for name, share, target in (("P50", 0.5, 7.0 if baseline else None), ("P95", 0.95, None)):
         yield Figure(
             BENCH,
@@ -44,8 +44,8 @@ def _one_client(server: Running, team: Team, baseline: Running | None) -> Iterat
 
 def _many_clients(server: Running, team: Team, baseline: Running | None) -> Iterator[Figure]:
     database = "SQLite" if baseline else "PostgreSQL"
-    measured, cpu = _measured(server, team.client_arguments(CLIENTS), count=100)
-    theirs, their_cpu = _measured(baseline, baseline_arguments(CLIENTS), count=100) if baseline else (None, None)
+    measured, cpu = measured_calls(server, team.client_arguments(CLIENTS), count=100)
+    theirs, their_cpu = measured_calls(baseline, baseline_arguments(CLIENTS), count=100) if baseline else (None, None)
     yield Figure(
         BENCH,
         f"direct call throughput, {database}, {CLIENTS} clients",
@@ -68,7 +68,7 @@ def _with_memory(server: Running) -> Figure:
         added = team.person.http.post(url, json={"content": text, "type": "chat", "success": True})
         if added.status_code != 201:
             return Figure(BENCH, name, None, "ms", 20.0, note=f"adding a memory returned {added.status_code}")
-    measured, cpu = _measured(server, team.client_arguments(1), count=300)
+    measured, cpu = measured_calls(server, team.client_arguments(1), count=300)
     return Figure(
         BENCH, name, percentile(measured["durations"], 0.5) * 1000, "ms", 20.0, note=f"{cpu:.1f} ms CPU per call"
     )
@@ -77,7 +77,7 @@ def _with_memory(server: Running) -> Figure:
 _WORDS = ("database", "colour", "deadline", "licence", "layout", "hosting", "budget", "logo", "language", "owner")
 
 
-def _measured(server: Running, arguments: dict[str, Any], count: int) -> tuple[dict[str, Any], float]:
+def measured_calls(server: Running, arguments: dict[str, Any], count: int) -> tuple[dict[str, Any], float]:
     """Warm up, then call; return the client's measurements, and the server's CPU time per call in milliseconds."""
     targets = len(arguments["targets"])
     client("calls", server, count=max(10, 100 // targets), **arguments)

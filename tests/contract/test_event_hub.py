@@ -7,6 +7,7 @@ import pytest
 
 from artel.auth.principal import Principal
 from artel.contract.events import StoredEvent
+from artel.db.hints import ProjectChanged
 from artel.db.tenant import Tenant
 from artel.errors import SessionNotFound
 from artel.events import hub as hub_module
@@ -283,3 +284,15 @@ async def test_changes_of_a_session_within_a_moment_are_announced_once(chat: Cha
 
     events = await chat.database.read(read_project_events, chat.user, str(chat.project_id), 0, 100)
     assert [event.data["session_id"] for event in events if event.type == "session_changed"] == ["one", "two", "one"]
+
+
+async def test_events_of_one_user_are_written_together_whatever_rights_the_writers_have(chat: ChatUser) -> None:
+    transactions: list[ProjectChanged] = []
+    chat.database.on_commit(ProjectChanged, transactions.append)
+    writer = ProjectEventWriter(chat.database)
+
+    writer.session_changed(Principal(chat.user.user_id, is_admin=True), chat.project_id, "one")
+    writer.session_changed(Principal(chat.user.user_id), chat.project_id, "two")
+    await writer.close()
+
+    assert transactions == [ProjectChanged(chat.project_id)]

@@ -57,6 +57,7 @@ class Reference:
     def __init__(self) -> None:
         with np.load(FOLDER / "model.npz") as file:
             self.weights: dict[str, Any] = {name: file[name].astype(np.float64) for name in file.files}
+        self.weights["table"] = np.load(FOLDER / "table.npy").astype(np.float64)
 
     def linear(self, x: Any, name: str) -> Any:
         return x @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
@@ -242,11 +243,11 @@ async def test_model_is_loaded_on_first_use() -> None:
         await embedder.embed(["too late"])
 
 
-@pytest.mark.parametrize("broken", ["model.npz", "tokenizer.json"])
+@pytest.mark.parametrize("broken", ["model.npz", "table.npy", "tokenizer.json"])
 async def test_broken_file_of_the_model_is_embeddings_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    for name in ("model.npz", "tokenizer.json"):
+    for name in ("model.npz", "table.npy", "tokenizer.json"):
         (tmp_path / name).symlink_to(FOLDER / name)
     (tmp_path / broken).unlink()
     (tmp_path / broken).write_bytes(b"{")

@@ -15,7 +15,7 @@ from artel.api.http_protocol import BoundedHttp
 from artel.container import Container
 from artel.contract.connector import DEAD_SECONDS, MAX_FRAME_BYTES, PING_SECONDS
 from artel.errors import AddressUnavailable
-from artel.gc_tuning import freeze_startup_objects
+from artel.memory_tuning import freeze_startup_objects
 
 GRACE_SECONDS = 6
 KEEP_ALIVE_SECONDS = 75  # longer than clients and proxies keep an idle connection: they would reuse a closed one

@@ -182,6 +182,9 @@ def _run(
 
     import uvloop
 
+    from artel.memory_tuning import return_freed_memory
+
+    return_freed_memory()
     gc.disable()  # during startup: almost all objects created then stay alive
     from artel.container import Container
     from artel.logs import configure_logs

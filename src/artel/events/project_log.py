@@ -110,7 +110,7 @@ class ProjectEventWriter:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: dict[tuple[Principal, int], list[EventData]] = {}
+        self._waiting: dict[tuple[int, int], list[EventData]] = {}  # by user and project
         self._changed: set[tuple[int, str]] = set()  # sessions whose change waits to be written: once is enough
         self._count = 0
         self._writing: asyncio.Task[None] | None = None
@@ -120,7 +120,7 @@ class ProjectEventWriter:
             log.warning("project_event_dropped", type=event.type, problem="too many at once")
             return
         self._count += 1
-        self._waiting.setdefault((principal, project_id), []).append(event)
+        self._waiting.setdefault((principal.user_id, project_id), []).append(event)
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
@@ -139,13 +139,13 @@ class ProjectEventWriter:
             await self._writing
 
     async def _write(self) -> None:
-        await asyncio.sleep(GATHER_SECONDS)
         while self._waiting:
+            await asyncio.sleep(GATHER_SECONDS)
             waiting, self._waiting, self._count = self._waiting, {}, 0
             self._changed.clear()
-            for (principal, project_id), events in waiting.items():
+            for (user_id, project_id), events in waiting.items():
                 try:
-                    await self._database.of(principal).run(write_project_events, project_id, events)
+                    await self._database.of(Principal(user_id)).run(write_project_events, project_id, events)
                 except ArtelError as failure:  # the project was deleted, or the database is unavailable
                     log.info("project_events_not_written", project_id=project_id, reason=failure.detail)
         self._writing = None

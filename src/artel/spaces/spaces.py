@@ -8,7 +8,7 @@ from artel.brain import prices
 from artel.brain.tokens import count_tokens
 from artel.db.tx import Lease
 from artel.errors import ProjectNotFound
-from artel.gc_tuning import freeze_startup_objects
+from artel.memory_tuning import freeze_startup_objects
 from artel.projects.repository import ProjectRepository
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.services import SpaceServices

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from artel.vector_index.transformer import AVX512_KERNELS, TILE_COLUMNS, Linear, Norm, attend, limit_blas_threads
 from artel.vector_index.unigram import Unigram
@@ -25,11 +25,10 @@ class ArtelEmbed:
         import numpy as np
 
         self._tokenizer = Unigram(folder / "tokenizer.json")
+        self._table: Any = np.load(folder / "table.npy", mmap_mode="r")  # memory only for the rows that are used
         with np.load(folder / "model.npz") as file:
-            self._table, self._scales = file["table"], file["scale"].astype(np.float32)
-            small: dict[str, Array] = {
-                name: file[name].astype(np.float32) for name in file.files if name not in ("table", "scale")
-            }
+            self._scales = file["scale"].astype(np.float32)
+            small: dict[str, Array] = {name: file[name].astype(np.float32) for name in file.files if name != "scale"}
         self._positions = small["p.weight"]
         for part in ("weight", "bias"):  # of the queries, which scales the attention scores in advance
             small[f"l.0.q.{part}"][:WIDTH] /= np.float32(np.sqrt(WIDTH // HEADS))
