@@ -61,10 +61,10 @@ def _fast_model(variant: Variant, server: Running, baseline: Running) -> Iterato
         )
 
     team = Team.make(server, agents=1, memory=variant.memory)
-    one, cpu = measured_calls(server, _arguments(team, 1), count=300)
+    single, cpu = measured_calls(server, _arguments(team, 1), count=300)
     bare, bare_cpu = measured_calls(baseline, baseline_arguments(1), count=300)
     milliseconds, bare_milliseconds = (
-        percentile(one["durations"], 0.5) * 1000,
+        percentile(single["durations"], 0.5) * 1000,
         percentile(bare["durations"], 0.5) * 1000,
     )
     yield figure("1 client, P50", milliseconds, "ms", variant.milliseconds, bare_milliseconds)
