@@ -72,7 +72,7 @@ class Nodes:
     ) -> RegisteredNode | None:
         return next((node for node in self.known if accepts(node)), None)
 
-    async def away(self, *_: object, **__: object) -> list[RegisteredNode]:
+    async def unavailable(self, *_: object, **__: object) -> list[RegisteredNode]:
         return self.absent
 
     async def ask(self, *_: object) -> Envelope:
