@@ -26,6 +26,8 @@ from tests.running import Server
 
 __all__ = ["violations"]
 
+OTHER_PROJECT_MILLISECONDS = 30_000  # they are asked for every 5 seconds
+
 DIFF = "--- a/app.py\n+++ b/app.py\n@@ -1,9 +1,12 @@\n" + "".join(
     [*(f" kept {number}\n" for number in range(6)), *(f"-old {number}\n" for number in range(3))]
     + [f"+new {number}\n" for number in range(6)]
@@ -509,10 +511,10 @@ def test_inbox_has_what_waits_in_all_projects_and_tells_of_it_once(chat: CoderCh
             sent = person.post(session, f"{chat.mark} sell", "agent_coder", {"Prefer": "respond-async"})
             assert sent.status_code == 202
             eventually(lambda: len(person.get("/my/approvals", status="pending")["items"]) == 2)
-            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+            late = page.get_by_role("article", name="Coder wants to write shop.py")
+            expect(late).to_be_visible(timeout=OTHER_PROJECT_MILLISECONDS)  # its project is not open
             expect(page).to_have_title(re.compile(r"^\(2\) "))
             assert page.evaluate("window.told") == [f"Coder waits for you: {chat.mark} sell"]
-            late = page.get_by_role("article", name="Coder wants to write shop.py")
             expect(late.get_by_role("button", name="Allow once")).to_be_visible()  # the newest is open
             late.get_by_role("button", name="Hide").click()
             expect(late.get_by_role("button", name="Allow once")).to_have_count(0)  # never without its content
