@@ -2,6 +2,7 @@
 
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { isAbort } from "@/api/client";
+import { LARGEST_PAGE, type Page, firstItems } from "@/api/paging";
 import { Problem } from "@/api/problem";
 import { type T, loadedLanguage, t } from "@/i18n";
 import { type OpenProject, type ProjectState, openProject } from "@/state/project";
@@ -89,6 +90,23 @@ export function useResource<R>(key: string | null, load: (signal: AbortSignal) =
     reload,
     setData,
   };
+}
+
+export interface List<I> extends Resource<Page<I>> {
+  /** Load further items; what is loaded again later are all of them. */
+  more: () => void;
+}
+
+/** Load the first items of a list when `key` changes, and further ones when they are wanted. */
+export function useList<I>(key: string | null, load: (page: { limit: number; offset: number }, signal: AbortSignal) => Promise<Page<I>>): List<I> {
+  const count = useRef(LARGEST_PAGE);
+  const resource = useResource(key, (signal) => firstItems(count.current, (page) => load(page, signal)));
+  const { data, reload } = resource;
+  const more = () => {
+    count.current = (data?.items.length ?? 0) + LARGEST_PAGE;
+    reload();
+  };
+  return { ...resource, more };
 }
 
 /** Return a function that runs an action, whether it runs, and what went wrong; one at a time. */

@@ -8,8 +8,8 @@ import { formatDay } from "@/i18n/format";
 import { groupsOf } from "@/state/conversationGroups";
 import type { OpenProject } from "@/state/project";
 import { seek } from "@/state/session/finding";
-import { Button, FormDialog, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, TextField, classes, textOf } from "@/ui/components";
-import { useCell, useHotkey, useResource, useT } from "@/ui/hooks";
+import { Button, EndOfList, FormDialog, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, TextField, classes, textOf } from "@/ui/components";
+import { useCell, useHotkey, useList, useResource, useT } from "@/ui/hooks";
 import { Link, navigate, useRoute } from "@/ui/router";
 import { paths } from "@/ui/routes";
 import styles from "./ConversationList.module.css";
@@ -19,7 +19,7 @@ import { ListFoot } from "./ListFoot";
 /** The project, a new conversation, search, and all conversations: what waits first, then by day. */
 export function ConversationList({ project }: { project: OpenProject }) {
   const t = useT();
-  const { sessions } = useCell(project.state);
+  const { sessions, loadedSessions, totalSessions, isLoadingSessions } = useCell(project.state);
   const [query, setQuery] = useState("");
   const [isArchive, setArchive] = useState(false);
   const wanted = useDeferredValue(query.trim());
@@ -46,6 +46,7 @@ export function ConversationList({ project }: { project: OpenProject }) {
           <>
             {sessions.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noConversations")}</p>}
             <Groups sessions={sessions} project={project} />
+            <EndOfList shown={loadedSessions} total={totalSessions} isLoading={isLoadingSessions} more={() => project.loadMoreSessions()} />
             <button type="button" className={styles.chip} onClick={() => setArchive(true)}>
               <Archive aria-hidden="true" size={14} />
               {t("chat.archived")}
@@ -123,8 +124,8 @@ function Row({ session, project, onChange }: { session: Session; project: OpenPr
 function ArchivedList({ project, back }: { project: OpenProject; back: () => void }) {
   const t = useT();
   const { hidden } = useCell(project.state);
-  const { data, problem, reload } = useResource(`archived ${project.id}`, (signal) =>
-    call("GET /my/chat/sessions", { query: { project_id: project.id, archived: true, limit: 100 } }, { signal }),
+  const { data, problem, isLoading, reload, more } = useList(`archived ${project.id}`, (page, signal) =>
+    call("GET /my/chat/sessions", { query: { project_id: project.id, archived: true, ...page } }, { signal }),
   );
   const shown = data?.items.filter(({ session_id }) => !hidden.has(session_id));
   return (
@@ -137,6 +138,7 @@ function ArchivedList({ project, back }: { project: OpenProject; back: () => voi
       {!data && !problem && <Skeleton lines={3} />}
       {shown?.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noArchived")}</p>}
       {shown && <Groups sessions={shown} project={project} onChange={reload} />}
+      {data && <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />}
     </>
   );
 }

@@ -6,6 +6,7 @@ export { classes } from "./classes";
 export { Countdown } from "./Countdown";
 export { Dialog, FormDialog } from "./Dialog";
 export { EmptyState, LoadFailed } from "./EmptyState";
+export { EndOfList } from "./EndOfList";
 export { ErrorBoundary } from "./ErrorBoundary";
 export { Field, Form, FormError, type Option, Select, Switch, TextArea, TextField, textOf } from "./Field";
 export { Menu, type MenuEntry } from "./Menu";
