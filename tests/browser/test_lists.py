@@ -1,10 +1,12 @@
-"""Lists of the web UI that are longer than one page of the API, in a browser."""
+"""Lists of the web UI in a browser: longer than one page of the API, and changed elsewhere."""
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conversation import Chat
-from tests.browser.test_web_ui import models, server, violations
+from tests.browser.test_web_ui import models, server, sign_in, violations
+from tests.browser.visits import Complaints
+from tests.model_server import Dictate, ModelServer
 from tests.people import Person
 
 __all__ = ["models", "server", "violations"]
@@ -38,3 +40,40 @@ def test_oldest_of_many_conversations_and_of_the_archive_are_reached_by_scrollin
     page.mouse.move(100, 400)
     page.mouse.wheel(0, 100_000)
     expect(rows).to_have_count(MANY)
+
+
+@pytest.mark.req("UWS-09.2")
+@pytest.mark.usefixtures("violations")
+def test_agents_that_are_made_changed_at_work_and_deleted_elsewhere_are_seen_at_once(
+    page: Page, person: Person, models: ModelServer, complaints: Complaints
+) -> None:
+    project = person.project()["id"]
+    sign_in(page, person)
+    page.goto(f"/p/{project}/agents")
+    agents = page.get_by_role("list", name="Agents").get_by_role("listitem")
+    coder = agents.filter(has_text="Coder")
+    expect(coder).to_contain_text("Ready")
+    count = agents.count()
+    second = page.context.new_page()
+    complaints.listen(second)
+    second.goto(f"/p/{project}/agents")
+    second.get_by_role("button", name="New agent").click()
+    second.get_by_text("Reviewer", exact=True).click()
+    second.get_by_role("button", name="Create").click()
+    reviewer = agents.filter(has_text="Reviewer")
+    expect(agents).to_have_count(count + 1)
+
+    second.get_by_role("textbox", name="Role").fill("strict reader")
+    second.get_by_role("button", name="Save").click()
+    expect(reviewer).to_contain_text("strict reader")
+    dictate = Dictate()
+    models.script(dictate)
+    person.submit(person.session(project), "Hello")
+    expect(coder).to_contain_text("Working")
+    dictate.say("Hello")
+    dictate.end()
+    expect(coder).to_contain_text("Ready")
+    second.get_by_role("button", name="More actions").click()
+    second.get_by_role("menuitem", name="Delete…").click()
+    second.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+    expect(agents).to_have_count(count)

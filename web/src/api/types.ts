@@ -2818,6 +2818,24 @@ export interface EventPlanTask {
   estimated_cost: number | null;
 }
 
+/** The settings of an agent of the project were changed. */
+export interface AgentChangedData {
+  type: "agent_changed";
+  agent_id: number;
+}
+
+/** An agent was added to the project. */
+export interface AgentCreatedData {
+  type: "agent_created";
+  agent_id: number;
+}
+
+/** An agent of the project was deleted. */
+export interface AgentDeletedData {
+  type: "agent_deleted";
+  agent_id: number;
+}
+
 /** An agent's status changed. */
 export interface AgentStatusChangedData {
   type: "agent_status_changed";
@@ -3080,6 +3098,9 @@ export interface TurnFailedData {
 
 /** The data of any stored event, by `type`. */
 export type EventData =
+  | AgentChangedData
+  | AgentCreatedData
+  | AgentDeletedData
   | AgentStatusChangedData
   | AlertRaisedData
   | AlertResolvedData

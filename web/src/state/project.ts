@@ -8,6 +8,7 @@ import type { ConnectorState, ProjectEvent, ProjectWithAgents, Session } from "@
 import { refreshInbox } from "./inbox";
 import { type Cell, createCell } from "./store";
 
+const AGENT_CHANGES: ReadonlySet<string> = new Set(["agent_created", "agent_changed", "agent_deleted"]);
 const SETTLE_MS = 300; // events of one moment cause one load
 
 export interface ProjectState {
@@ -157,6 +158,7 @@ export class OpenProject {
     for (const event of events) {
       const type: string = event.type; // also of events that this page does not know yet
       if (type.startsWith("connector_")) this.reload("connector");
+      if (AGENT_CHANGES.has(type)) this.reload("project");
       if (type.startsWith("approval_")) refreshInbox();
       if (type.startsWith("session_") || type.startsWith("approval_")) this.reload("sessions");
       for (const listener of this.listeners) listener(event);
@@ -169,7 +171,7 @@ export class OpenProject {
     this.change({ line, retryAt });
     if (line === "open") refreshInbox();
     // The stream begins now: what happened while the line was down was not heard.
-    if (line === "open" && before.phase === "ready") for (const part of ["sessions", "connector"] as const) this.reload(part);
+    if (line === "open" && before.phase === "ready") for (const part of ["project", "sessions", "connector"] as const) this.reload(part);
   }
 
   private change(change: Partial<ProjectState>): void {
