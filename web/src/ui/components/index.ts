@@ -3,6 +3,7 @@
 export { Avatar } from "./Avatar";
 export { Button, type ButtonKind, IconButton } from "./Button";
 export { classes } from "./classes";
+export { Command } from "./Command";
 export { Countdown } from "./Countdown";
 export { Dialog, FormDialog } from "./Dialog";
 export { EmptyState, LoadFailed } from "./EmptyState";
