@@ -163,6 +163,11 @@ export function useNow(everyMs: number, isActive = true): number {
   return now;
 }
 
+/** Return whether keys that are pressed there write something, or choose. */
+export function isField(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
+}
+
 /** Run an action for a key such as `mod+k`, `?` or `Escape`; `mod` is Cmd on a Mac, else Ctrl. Keys without `mod` are not taken while somebody types. */
 export function useHotkey(combination: string, action: (event: KeyboardEvent) => void): void {
   const latest = useRef(action);
@@ -179,9 +184,7 @@ export function useHotkey(combination: string, action: (event: KeyboardEvent) =>
       if (event.isComposing || event.key.toLowerCase() !== key) return;
       if (needsShift && !event.shiftKey) return;
       if (needsMod !== (event.ctrlKey || event.metaKey) || needsAlt !== event.altKey) return;
-      const target = event.target instanceof HTMLElement ? event.target : null;
-      const isTyping = target !== null && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
-      if (isTyping && !needsMod && !needsAlt && key !== "escape") return;
+      if (isField(event.target) && !needsMod && !needsAlt && key !== "escape") return;
       latest.current(event);
     };
     document.addEventListener("keydown", listener);

@@ -1,5 +1,5 @@
 import { Archive, ArrowLeft, ChevronsUpDown, FilePen, Plus, Search, X } from "lucide-react";
-import { useDeferredValue, useState } from "react";
+import { useDeferredValue, useRef, useState } from "react";
 import { call } from "@/api/client";
 import { MOST_PROJECTS, firstItems } from "@/api/paging";
 import type { Project, Session } from "@/api/types";
@@ -27,6 +27,18 @@ export function ConversationList({ project }: { project: OpenProject }) {
     event.preventDefault();
     navigate(paths.chat(project.id));
   });
+  const list = useRef<HTMLDivElement>(null);
+  const step = (event: KeyboardEvent, by: 1 | -1) => {
+    const links = [...(list.current?.querySelectorAll<HTMLAnchorElement>("li a") ?? [])].filter((link) => link.checkVisibility());
+    if (event.defaultPrevented || !links.length) return;
+    event.preventDefault();
+    const now = links.findIndex((link) => link.ariaCurrent === "page");
+    const next = links[now < 0 ? 0 : now + by];
+    next?.scrollIntoView({ block: "nearest" });
+    next?.click();
+  };
+  useHotkey("alt+ArrowUp", (event) => step(event, -1));
+  useHotkey("alt+ArrowDown", (event) => step(event, 1));
   return (
     <>
       <div className={styles.head}>
@@ -37,7 +49,7 @@ export function ConversationList({ project }: { project: OpenProject }) {
         </Button>
         <SearchField query={query} setQuery={setQuery} />
       </div>
-      <div className={styles.scroll}>
+      <div ref={list} className={styles.scroll}>
         {wanted ? (
           <FoundList project={project} query={wanted} />
         ) : isArchive ? (

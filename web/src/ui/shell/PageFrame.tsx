@@ -3,7 +3,7 @@ import { type KeyboardEvent, type PointerEvent, type ReactNode, useEffect } from
 import { inbox } from "@/state/inbox";
 import { preferences, setPreference } from "@/state/preferences";
 import { IconButton, classes } from "../components";
-import { PHONE, useCell, useHotkey, useMedia, useT } from "../hooks";
+import { PHONE, isField, useCell, useHotkey, useMedia, useT } from "../hooks";
 import { navigate } from "../router";
 import { paths } from "../routes";
 import { drawerOpen } from "./AppShell";
@@ -92,6 +92,10 @@ export function SidePanel({ title, onClose, footer, isFull = false, toggleFull, 
   const t = useT();
   const { panelWidth } = useCell(preferences);
   useHotkey("mod+.", onClose);
+  useHotkey("Escape", (event) => {
+    // Fields and what is open above the page have an Escape of their own.
+    if (!event.defaultPrevented && !isField(event.target) && !document.querySelector("dialog:modal, [popover=auto]:popover-open")) onClose();
+  });
   const setWidth = (width: number) => setPreference("panelWidth", Math.round(Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, width))));
   const drag = (event: PointerEvent<HTMLDivElement>) => {
     if (event.currentTarget.hasPointerCapture(event.pointerId)) setWidth(innerWidth - event.clientX);
