@@ -206,3 +206,16 @@ def test_texts_are_copied_without_https(page: Page, person: Person, models: Mode
     page.evaluate("document.execCommand = () => false")
     page.get_by_role("button", name="Copy command").click()
     expect(page.get_by_text("The browser did not allow to copy. Mark the text and copy it.")).to_be_visible()
+
+
+@pytest.mark.req("CHT-10.1")
+@pytest.mark.usefixtures("violations")
+def test_file_without_words_says_what_is_missing(page: Page, person: Person) -> None:
+    chat = Chat(page, person)
+    chat.open()
+    hint = page.get_by_text("Add a few words: what should be done with the files?")
+    note = FilePayload(name="note.txt", mimeType="text/plain", buffer=b"Ships")
+    page.locator("input[type=file]").set_input_files(note)
+    expect(hint).to_be_visible()
+    chat.box.fill("Read it")
+    expect(hint).to_have_count(0)

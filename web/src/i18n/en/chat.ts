@@ -150,6 +150,7 @@ export const chat = {
   openModels: "Open settings",
   modelsChanged: "The agents use {model} now.",
   earlierVersion: "Earlier version",
+  addWords: "Add a few words: what should be done with the files?",
   attach: "Attach files",
   removeFile: "Remove {name}",
   fileTooLarge: "{name} is larger than 10 MB.",

@@ -151,6 +151,7 @@ export const chat: Translated<typeof english> = {
   openModels: "Открыть настройки",
   modelsChanged: "Агенты теперь используют {model}.",
   earlierVersion: "Прежняя версия",
+  addWords: "Добавьте пару слов: что сделать с файлами?",
   attach: "Прикрепить файлы",
   removeFile: "Убрать {name}",
   fileTooLarge: "{name} больше 10 МБ.",

@@ -151,6 +151,7 @@ export const chat: Translated<typeof english> = {
   openModels: "打开设置",
   modelsChanged: "智能体现在使用 {model}。",
   earlierVersion: "之前的版本",
+  addWords: "请补充几句话：要对文件做什么？",
   attach: "添加附件",
   removeFile: "移除 {name}",
   fileTooLarge: "{name} 超过 10 MB。",

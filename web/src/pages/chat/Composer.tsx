@@ -161,6 +161,9 @@ export function Composer({ conversation, offered = "" }: { conversation: Convers
             </span>
           </div>
         </DropBox>
+        <p role="status" className={styles.hint}>
+          {drafts.files.length > 0 && !text.trim() && t("chat.addWords")}
+        </p>
         <p role="alert" className={styles.error}>
           {told && <Prose text={told} />}
         </p>
