@@ -77,3 +77,25 @@ def test_agents_that_are_made_changed_at_work_and_deleted_elsewhere_are_seen_at_
     second.get_by_role("menuitem", name="Delete…").click()
     second.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
     expect(agents).to_have_count(count)
+
+
+@pytest.mark.req("CHT-10.4")
+@pytest.mark.usefixtures("violations", "models")
+def test_title_in_the_list_gives_room_to_its_menu_only_while_that_is_shown(page: Page, person: Person) -> None:
+    chat = Chat(page, person)
+    title = "A conversation with a long title"
+    person.session(chat.project, title=title)
+    chat.open()
+    link = chat.conversations.get_by_role("link", name=title)
+    text = link.get_by_title(title)
+
+    page.get_by_role("main").hover()
+    before = text.bounding_box()
+    link.hover()
+    expect(chat.button(f"Menu of {title}", chat.conversations)).to_have_css("opacity", "1")
+    after = text.bounding_box()
+
+    assert before is not None
+    assert after is not None
+    assert before["width"] - after["width"] >= 20
+    assert before["width"] >= 200

@@ -151,6 +151,8 @@ export function useMedia(query: string): boolean {
 }
 
 export const PHONE = "(max-width: 47.99rem)";
+/** A phone in either position: rail and list are in a drawer. */
+export const SMALL = "(max-width: 47.99rem), (max-height: 30rem)";
 
 /** Return the time, and render again every so often while `isActive`. */
 export function useNow(everyMs: number, isActive = true): number {

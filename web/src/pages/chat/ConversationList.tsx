@@ -120,7 +120,9 @@ function Row({ session, project, onChange }: { session: Session; project: OpenPr
     <li className={styles.row}>
       <Link to={paths.chat(project.id, id)} className={styles.item} aria-current={isCurrent ? "page" : undefined}>
         {state !== "idle" && <span className={classes(styles.dot, styles[state])} role="img" aria-label={tOr(`chat.state_${state}`, state)} />}
-        <span className={classes(styles.title, "ellipsis", "data")}>{title}</span>
+        <span className={classes(styles.title, "ellipsis", "data")} title={title}>
+          {title}
+        </span>
         {changed > 0 && (
           <span className={styles.count} role="img" aria-label={t("chat.changedFiles", { count: changed })}>
             <FilePen aria-hidden="true" size={13} />
