@@ -190,6 +190,8 @@ export interface AgentStatusAnswer {
   active_tasks: number;
   queued_tasks: number;
   concurrency_limit: number;
+  /** The agent runs on nodes, and none that can do its tasks is alive. */
+  node_lost: boolean;
 }
 
 /** A template of an agent: send it with a model to `POST …/agents`. */

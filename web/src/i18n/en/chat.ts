@@ -151,6 +151,8 @@ export const chat = {
   modelsChanged: "The agents use {model} now.",
   earlierVersion: "Earlier version",
   addWords: "Add a few words: what should be done with the files?",
+  nodeLost: "{agent} · node lost",
+  nodeLostHint: "No node that can do its work is alive. A message waits until one is back, or fails.",
   attach: "Attach files",
   removeFile: "Remove {name}",
   fileTooLarge: "{name} is larger than 10 MB.",

@@ -152,6 +152,8 @@ export const chat: Translated<typeof english> = {
   modelsChanged: "Агенты теперь используют {model}.",
   earlierVersion: "Прежняя версия",
   addWords: "Добавьте пару слов: что сделать с файлами?",
+  nodeLost: "{agent} · узел потерян",
+  nodeLostHint: "Нет работающего узла для его задач. Сообщение подождёт узел или завершится ошибкой.",
   attach: "Прикрепить файлы",
   removeFile: "Убрать {name}",
   fileTooLarge: "{name} больше 10 МБ.",

@@ -152,6 +152,8 @@ export const chat: Translated<typeof english> = {
   modelsChanged: "智能体现在使用 {model}。",
   earlierVersion: "之前的版本",
   addWords: "请补充几句话：要对文件做什么？",
+  nodeLost: "{agent} · 节点失联",
+  nodeLostHint: "没有能处理其任务的在线节点。消息会等待节点恢复，或者失败。",
   attach: "添加附件",
   removeFile: "移除 {name}",
   fileTooLarge: "{name} 超过 10 MB。",
