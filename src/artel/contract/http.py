@@ -285,12 +285,39 @@ class SignInCode(ResponseBody):
     expires_in: int = Field(description="Seconds from now.", examples=[60])
 
 
+class NewApiKey(RequestBody):
+    """An API key for a program of yours."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=100,
+        pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$",
+        description="What the list of logins shows.",
+        examples=["Nightly report"],
+    )
+    expires_in: Annotated[int, Field(ge=60, le=31_536_000)] | None = Field(
+        default=None,
+        description="Seconds from now, at most `login_seconds` of `GET /auth/me`, which is the default.",
+        examples=[86_400],
+    )
+
+
+class ApiKey(ResponseBody):
+    """An API key. It is shown only once."""
+
+    id: str = Field(
+        description="`DELETE /auth/sessions/{id}` ends the key.", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"]
+    )
+    access_token: str = Field(description="Send it as `Authorization: Bearer …`.")
+    expires_at: datetime
+
+
 class LoginSession(ResponseBody):
     """A login of the account."""
 
     id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
     kind: Literal["browser", "cli", "token"]
-    label: str = Field(description="User-Agent of the client.", examples=["artel/0.1.0"])
+    label: str = Field(description="User-Agent of the client, or the name of an API key.", examples=["artel/0.1.0"])
     created_at: datetime
     last_used_at: datetime = Field(description="Updated at most once a minute.")
     expires_at: datetime
@@ -311,10 +338,16 @@ class Account(ResponseBody):
     demo: bool = Field(False, description="Whether the demo brain answers, because no model is configured.")
 
 
+class OwnAccount(Account):
+    """The account of a request."""
+
+    login_seconds: int = Field(description="How long a new login or API key is valid at most.", examples=[604_800])
+
+
 class BrowserState(ResponseBody):
     """The account that is signed in with the browser's cookie, if any."""
 
-    account: Account | None
+    account: OwnAccount | None
     registration_open: bool = Field(description="Whether anybody may register with `POST /auth/register`.")
 
 

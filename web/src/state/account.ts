@@ -2,7 +2,7 @@
 
 import { call, onSignedOut } from "@/api/client";
 import { Problem } from "@/api/problem";
-import type { Account, BrowserSignIn } from "@/api/types";
+import type { OwnAccount, BrowserSignIn } from "@/api/types";
 import { createCell } from "./store";
 
 export type AccountState =
@@ -10,8 +10,8 @@ export type AccountState =
   | { phase: "failed"; problem: Problem }
   | { phase: "signed_out"; notice: SignedOutNotice | null; registrationOpen: boolean }
   /** A link signs somebody else in: the user is asked first. */
-  | { phase: "asking"; question: string; proof: BrowserSignIn; before: Account | null }
-  | { phase: "signed_in"; account: Account };
+  | { phase: "asking"; question: string; proof: BrowserSignIn; before: OwnAccount | null }
+  | { phase: "signed_in"; account: OwnAccount };
 
 /** Why nobody is signed in: the user left, the server ended the login, or a link was refused. */
 export type SignedOutNotice = { kind: "left" } | { kind: "ended" | "link"; reason: string };
@@ -110,7 +110,7 @@ async function showSignIn(notice: SignedOutNotice): Promise<void> {
   accountState.set((state) => (state.phase === "signed_out" ? { ...state, notice } : state));
 }
 
-function signedIn(account: Account, before: Account | null): void {
+function signedIn(account: OwnAccount, before: OwnAccount | null): void {
   accountState.set({ phase: "signed_in", account });
   if (before?.user_id !== account.user_id) tabs?.postMessage(account.user_id);
 }
