@@ -565,6 +565,7 @@ def test_what_failed_or_expired_meanwhile_is_in_the_inbox_until_it_was_seen(
 @pytest.mark.usefixtures("violations")
 def test_phone_shows_how_many_questions_wait_and_keeps_room_for_messages_on_its_side(chat: CoderChat) -> None:
     page, person = chat.page, chat.person
+    page.add_init_script("window.Notification = class { static permission = 'default'; }")  # which it offers to use
     page.set_viewport_size({"width": 844, "height": 390})
     chat.open()
     with folder(person, chat.project, mode="browser"):
@@ -572,8 +573,10 @@ def test_phone_shows_how_many_questions_wait_and_keeps_room_for_messages_on_its_
         expect(chat.bar.get_by_role("button", name="Show diff")).to_be_in_viewport(ratio=1)
         expect(page.get_by_role("textbox", name="Message")).to_be_in_viewport(ratio=1)
         expect(page.get_by_role("button", name="Open the menu")).to_be_visible()
-        log = chat.log.bounding_box()
+        log, bar = chat.log.bounding_box(), chat.bar.bounding_box()
         assert log is not None
+        assert bar is not None
         assert log["height"] >= 150
+        assert bar["height"] <= 64  # one line
         page.set_viewport_size({"width": 390, "height": 844})
         expect(page.get_by_role("button", name="Inbox, 1 question waits for you")).to_have_text("1")
