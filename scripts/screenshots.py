@@ -24,6 +24,8 @@ from tests.people import close_clients  # noqa: E402 - needs sys.path from the l
 from tests.running import Server, clean_environment  # noqa: E402 - needs sys.path from the line above
 from tests.sample_project import Sample, SampleModel, environment, sample  # noqa: E402 - as above
 from tests.sample_views import View, new_context, settle, show_in, sign_in, views  # noqa: E402 - as above
+from tests.services.browser import CHROMIUM  # noqa: E402 - needs sys.path from the line above
+from tests.services.installed import look_up  # noqa: E402 - needs sys.path from the line above
 
 BUILD = ROOT / "build" / "screenshots"
 IMAGES = ROOT / "docs" / "images"
@@ -47,7 +49,6 @@ MAX_ANIMATION_BYTES = 1_500_000
 WAIT_MILLISECONDS = 30_000
 FRAME_MILLISECONDS = 160
 REQUEST = "Make a landing page for the harbour"
-CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--force-color-profile=srgb")
 
 
@@ -86,9 +87,9 @@ def filled_server() -> Iterator[tuple[Sample, SampleModel]]:
 def chromium() -> Iterator[Browser]:
     """Run the browser of this machine."""
     expect.set_options(timeout=WAIT_MILLISECONDS)
-    path = next((path for path in CHROMIUM if Path(path).exists()), None)
+    path = look_up(CHROMIUM)
     if path is None:
-        sys.exit("Chromium is missing. On Debian: apt-get install chromium")
+        sys.exit(f"{CHROMIUM.title} is missing. On Debian: apt-get install {CHROMIUM.package}")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield browser

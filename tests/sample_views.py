@@ -131,6 +131,8 @@ def _settings(sample: Sample) -> list[View]:
         View("project-settings-tools", f"{project}/tools"),
         View("settings", "/settings"),
         *(View(part.replace("/", "-"), f"/{part}") for part in [*parts, *manage]),
+        View("settings-key", "/settings/account", lambda page: page.get_by_role("button", name="New key").click()),
+        View("manage-node-add", "/manage/nodes", lambda page: page.get_by_role("button", name="Add a node").click()),
         View("not-found", f"/p/{sample.project_id + 1000}/c/new"),
     ]
 

@@ -31,6 +31,7 @@ from artel.data_folder import DataFolder
 from artel.db import schema
 from artel.db.engine import Database, open_database
 from artel.db.hints import (
+    AgentListChanged,
     AgentsChanged,
     ApprovalRequested,
     CallWaiting,
@@ -299,6 +300,7 @@ def send_hints(services: SpaceServices, host: Host | None) -> None:
     on_commit(TurnParked, lambda hint: services.turn_waiters.parked(hint.turn_id))
     on_commit(Ended, services.turn_waiters.tell)
     on_commit(AgentsChanged, lambda hint: signals.agents_changed(hint.project_id, hint.agent_ids))
+    on_commit(AgentListChanged, services.project_events.agent_list_changed)
     on_commit(WorkWaiting, lambda hint: signals.work(hint.project_id))
     on_commit(CallWaiting, lambda hint: signals.work(hint.project_id))
     on_commit(QueuedTurn, lambda hint: signals.work(hint.turn.project_id))

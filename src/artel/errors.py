@@ -123,6 +123,10 @@ class NoPassword(ArtelError, kind=Kind.CONFLICT, code="no_password"):
     """The account signs in without a password."""
 
 
+class LifetimeTooLong(ArtelError, kind=Kind.INVALID, code="lifetime_too_long"):
+    """An API key would be valid for longer than this server allows."""
+
+
 class PasswordWrong(ArtelError, kind=Kind.FORBIDDEN, code="wrong_password"):
     """The old password is wrong."""
 

@@ -189,6 +189,21 @@ def test_project_stream_has_only_events_of_that_project(person: Person) -> None:
         assert following.take(1) == events[-1:]
 
 
+@pytest.mark.req("UWS-09.2")
+def test_project_stream_has_the_agents_that_are_created_changed_and_deleted(person: Person) -> None:
+    project = person.project()["id"]
+    with person.follow_project(project, 0) as following:
+        agent = person.agent(project)["id"]
+        created = following.take(1)
+        assert person.http.patch(f"/my/projects/{project}/agents/{agent}", json={"role": "reader"}).status_code == 200
+        changed = following.take(1)
+        assert person.http.delete(f"/my/projects/{project}/agents/{agent}").status_code == 204
+        deleted = following.take(1)
+
+    heard = [(event.type, event.data["agent_id"]) for event in (*created, *changed, *deleted)]
+    assert heard == [("agent_created", agent), ("agent_changed", agent), ("agent_deleted", agent)]
+
+
 def test_a_stream_needs_a_token(person: Person, server: Server) -> None:
     session = person.session()
 

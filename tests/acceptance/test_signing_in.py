@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -205,6 +205,34 @@ def test_a_user_lists_and_ends_logins(server: Server, person: Person, other: Per
     assert second.post("/auth/logout").status_code == 204
     assert_problem(second.get("/auth/me"), 401, "invalid_token")
     assert [item["id"] for item in person.get("/auth/sessions")["items"]] == [current]
+
+
+@pytest.mark.req("SEC-04.6")
+def test_api_key_is_a_login_of_its_own(server: Server, person: Person, rows: Rows) -> None:
+    maker = log_in(person)
+    most = person.get("/auth/me")["login_seconds"]
+    made = maker.post("/auth/sessions", json={"name": "Nightly report", "expires_in": 3600})
+    assert made.status_code == 201
+    key = made.json()
+    left = datetime.fromisoformat(key["expires_at"]) - datetime.now(UTC)
+    assert timedelta(minutes=50) < left <= timedelta(hours=1)
+    audit = "SELECT detail FROM audit_log WHERE actor_id = :user_id AND action = 'login' ORDER BY id DESC LIMIT 1"
+    assert rows(audit, user_id=person.user_id) == [("token, Nightly report",)]
+    program = client(server.url)
+    program.headers["Authorization"] = f"Bearer {key['access_token']}"
+    assert program.get("/auth/me").json()["user_id"] == person.user_id
+
+    assert maker.post("/auth/logout").status_code == 204
+    assert program.get("/auth/me").status_code == 200  # it does not end with the login that made it
+    [listed] = [item for item in person.get("/auth/sessions")["items"] if item["id"] == key["id"]]
+    assert (listed["kind"], listed["label"]) == ("token", "Nightly report")
+    assert person.http.delete(f"/auth/sessions/{key['id']}").status_code == 204
+    assert_problem(program.get("/auth/me"), 401, "invalid_token")
+
+    too_long = person.http.post("/auth/sessions", json={"name": "For ever", "expires_in": most + 1})
+    assert_problem(too_long, 422, "lifetime_too_long")
+    for wrong in ({"name": " "}, {"name": "x", "expires_in": 1}, {"name": "x\ny"}):
+        assert person.http.post("/auth/sessions", json=wrong).status_code == 422
 
 
 @pytest.mark.req("SEC-04.6")

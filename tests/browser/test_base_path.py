@@ -71,6 +71,10 @@ def test_whole_ui_works_below_a_prefix_of_a_shared_host(page: Page, server: Serv
     page.go_back()
     expect(answer).to_contain_text("391")
 
+    page.get_by_role("link", name="Files", exact=True).click()
+    page.get_by_role("tab", name="Another machine").click()
+    expect(page.get_by_text(f"artel login --server {address}", exact=True)).to_be_visible()
+
     page.goto(f"{address}/docs")
     page.get_by_text("Healthz", exact=True).click()
     page.get_by_role("button", name="Try it out").click()

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
+from tests.browser.conversation import Chat
 from tests.browser.pages import sign_in
 from tests.conftest import StartServer
-from tests.model_server import Dictate, ModelServer
+from tests.model_server import Dictate, ModelServer, Say
 from tests.people import Person
 from tests.running import Server
 
@@ -171,3 +172,41 @@ def test_conversation_is_copied_pinned_exported_and_forked_with_menus_and_comman
     assert person.get("/my/chat/sessions")["total"] == 2
     command("/plans")
     expect(page).to_have_url(re.compile(f"/p/{project}/plans$"))
+
+
+@pytest.mark.req("CHT-10.1")
+@pytest.mark.usefixtures("violations")
+def test_texts_are_copied_without_https(page: Page, person: Person, models: ModelServer) -> None:
+    page.add_init_script(
+        """Object.defineProperty(navigator, "clipboard", { value: undefined });
+        window.copied = [];
+        document.addEventListener("copy", () => window.copied.push(document.activeElement.value));"""
+    )
+    chat = Chat(page, person)
+    chat.open()
+    models.script(Say("```sh\nls -l\n```"))
+    chat.send("How?")
+    chat.button("Copy code", chat.log).click()
+    expect(chat.button("Copied", chat.log)).to_be_visible()
+    expect(chat.button("Copied", chat.log)).to_be_focused()
+    chat.button("Copy", chat.answers).click()
+    expect(page.get_by_role("status", name="Notices")).to_contain_text("Copied")
+    assert page.evaluate("window.copied") == ["ls -l\n", "```sh\nls -l\n```"]
+
+    page.goto(f"/p/{chat.project}/files")
+    page.evaluate("document.execCommand = () => false")
+    page.get_by_role("button", name="Copy command").click()
+    expect(page.get_by_text("The browser did not allow to copy. Mark the text and copy it.")).to_be_visible()
+
+
+@pytest.mark.req("CHT-10.1")
+@pytest.mark.usefixtures("violations")
+def test_file_without_words_says_what_is_missing(page: Page, person: Person) -> None:
+    chat = Chat(page, person)
+    chat.open()
+    hint = page.get_by_text("Add a few words: what should be done with the files?")
+    note = FilePayload(name="note.txt", mimeType="text/plain", buffer=b"Ships")
+    page.locator("input[type=file]").set_input_files(note)
+    expect(hint).to_be_visible()
+    chat.box.fill("Read it")
+    expect(hint).to_have_count(0)

@@ -24,6 +24,8 @@ from tests.model_server import Behaviour, ByMark, Fail, ModelRequest, ModelServe
 from tests.people import Person
 from tests.running import Server
 
+OTHER_PROJECT_MILLISECONDS = 30_000  # they are asked for every 5 seconds
+
 DIFF = "--- a/app.py\n+++ b/app.py\n@@ -1,9 +1,12 @@\n" + "".join(
     [*(f" kept {number}\n" for number in range(6)), *(f"-old {number}\n" for number in range(3))]
     + [f"+new {number}\n" for number in range(6)]
@@ -511,10 +513,10 @@ def test_inbox_has_what_waits_in_all_projects_and_tells_of_it_once(chat: CoderCh
             sent = person.post(session, f"{chat.mark} sell", "agent_coder", {"Prefer": "respond-async"})
             assert sent.status_code == 202
             eventually(lambda: len(person.get("/my/approvals", status="pending")["items"]) == 2)
-            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+            late = page.get_by_role("article", name="Coder wants to write shop.py")
+            expect(late).to_be_visible(timeout=OTHER_PROJECT_MILLISECONDS)  # its project is not open
             expect(page).to_have_title(re.compile(r"^\(2\) "))
             assert page.evaluate("window.told") == [f"Coder waits for you: {chat.mark} sell"]
-            late = page.get_by_role("article", name="Coder wants to write shop.py")
             expect(late.get_by_role("button", name="Allow once")).to_be_visible()  # the newest is open
             late.get_by_role("button", name="Hide").click()
             expect(late.get_by_role("button", name="Allow once")).to_have_count(0)  # never without its content
@@ -557,3 +559,24 @@ def test_inbox_lists_failures_and_expired_approvals_until_seen(chat: CoderChat, 
     page.reload()
     expect(page.get_by_text("Nothing waits for you")).to_be_visible()
     expect(entries).to_have_count(0)
+
+
+@pytest.mark.req("DEC-01.1")
+@pytest.mark.usefixtures("violations")
+def test_phone_shows_how_many_questions_wait_and_keeps_room_for_messages_on_its_side(chat: CoderChat) -> None:
+    page, person = chat.page, chat.person
+    page.add_init_script("window.Notification = class { static permission = 'default'; }")  # which it offers to use
+    page.set_viewport_size({"width": 844, "height": 390})
+    chat.open()
+    with folder(person, chat.project, mode="browser"):
+        chat.ask(write(), Say("Written."))
+        expect(chat.bar.get_by_role("button", name="Show diff")).to_be_in_viewport(ratio=1)
+        expect(page.get_by_role("textbox", name="Message")).to_be_in_viewport(ratio=1)
+        expect(page.get_by_role("button", name="Open the menu")).to_be_visible()
+        log, bar = chat.log.bounding_box(), chat.bar.bounding_box()
+        assert log is not None
+        assert bar is not None
+        assert log["height"] >= 150
+        assert bar["height"] <= 64  # one line
+        page.set_viewport_size({"width": 390, "height": 844})
+        expect(page.get_by_role("button", name="Inbox, 1 question waits for you")).to_have_text("1")

@@ -1,7 +1,9 @@
 """The nodes of the operator in the web UI, for administrators."""
 
+import re
+
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.actors.bus_node import NodesInThread
 from tests.browser.visits import Complaints, width_of_contents
@@ -23,12 +25,26 @@ def server(start_shared_server: StartServer, bus_url: str) -> Server:
     return start_shared_server(ARTEL_BUS_URL=bus_url)
 
 
+@pytest.fixture(scope="module")
+def administrator(server: Server) -> Person:
+    """The first account of the server."""
+    return Person.register(server.url)
+
+
+def is_beside(second: Locator, first: Locator) -> bool:
+    """Whether an element begins where the other one ends, in the same line."""
+    before, after = first.bounding_box(), second.bounding_box()
+    assert before is not None
+    assert after is not None
+    return after["y"] <= before["y"] + 8 and after["x"] >= before["x"] + before["width"] - 1
+
+
 @pytest.mark.req("AGT-08.2", "AGT-08.3")
 @pytest.mark.usefixtures("violations")
 def test_administrator_sees_what_nodes_do_and_controls_them(
-    page: Page, server: Server, bus_url: str, complaints: Complaints
+    page: Page, administrator: Person, server: Server, bus_url: str, complaints: Complaints
 ) -> None:
-    administrator, user = Person.register(server.url), Person.register(server.url)
+    user = Person.register(server.url)
     with NodesInThread(bus_url) as nodes:
         writer = nodes.start("writer-1", tasks=("t1",), slots=2, labels={"env": "test"}, display_name=HOSTILE)
         nodes.start("critic-1", node_type="critic", capabilities=("review_text",), labels={"env": "prod"})
@@ -46,6 +62,7 @@ def test_administrator_sees_what_nodes_do_and_controls_them(
         page.set_viewport_size({"width": 360, "height": 740})
         expect(page.get_by_role("button", name="Open the menu")).to_be_visible()
         assert width_of_contents(page) == 360
+        assert is_beside(row.get_by_role("cell").last, row.get_by_role("cell").first)  # not in the middle of the card
         page.set_viewport_size({"width": 1280, "height": 800})
 
         labels = page.get_by_label("Only nodes with these labels")
@@ -79,3 +96,27 @@ def test_administrator_sees_what_nodes_do_and_controls_them(
     page.goto(f"/manage/nodes?user#code={user.http.post('/auth/codes').json()['code']}")
     expect(page.get_by_text("Only administrators")).to_be_visible()
     expect(page.get_by_role("link", name="Administration")).to_have_count(0)
+
+
+@pytest.mark.req("AGT-08.2")
+@pytest.mark.usefixtures("violations")
+def test_agent_without_a_node_is_marked_and_the_command_for_a_node_is_shown(
+    page: Page, administrator: Person, bus_url: str
+) -> None:
+    with NodesInThread(bus_url) as nodes:
+        nodes.start("critic-2", node_type="critic", capabilities=("review_text",))
+        project = administrator.project()["id"]
+        administrator.agent(project, name="agent_far", runtime="node", capabilities=["dig_tunnels"])
+        administrator.agent(project, name="agent_near", runtime="node", capabilities=["review_text"])
+        page.goto(f"/p/{project}/c/new#code={administrator.http.post('/auth/codes').json()['code']}")
+        to = page.get_by_role("combobox", name="To")
+        expect(to.get_by_role("option", name="Far · node lost")).to_have_count(1)
+        expect(to.get_by_role("option", name="Near", exact=True)).to_have_count(1)
+        to.select_option("agent_far")
+        expect(to).to_have_attribute("title", re.compile("No node that can do its work is alive"))
+
+    page.goto("/manage/nodes")
+    page.get_by_role("button", name="Add a node").click()
+    dialog = page.get_by_role("dialog", name="Add a node")
+    expect(dialog).to_contain_text("artel node run --kind writer")
+    expect(dialog.get_by_role("button", name="Copy command")).to_have_count(3)

@@ -171,6 +171,26 @@ def test_newcomer_registers_where_that_is_open_and_signs_in_again(page: Page, co
 
 
 @pytest.mark.req("SEC-04.6")
+def test_api_key_is_made_shown_once_used_and_ended(page: Page, person: Person) -> None:
+    sign_in(page, person)
+    page.goto("/settings/account")
+    page.get_by_role("button", name="New key").click()
+    page.get_by_role("textbox", name="Name").fill("Nightly report")
+    page.get_by_role("combobox", name="Valid for").select_option("1 day")
+    page.get_by_role("button", name="Make the key").click()
+    shown = page.get_by_role("dialog", name="Your key").get_by_role("textbox", name="Your key")
+    headers = {"Authorization": f"Bearer {shown.input_value()}"}
+    assert person.http.get("/auth/me", headers=headers).json()["user_id"] == person.user_id
+    page.keyboard.press("Escape")
+    expect(shown).to_have_count(0)
+
+    key = page.get_by_role("region", name="Where you are signed in").get_by_role("listitem").filter(has_text="Nightly")
+    key.get_by_role("button", name="End").click()
+    expect(key).to_have_count(0)
+    assert person.http.get("/auth/me", headers=headers).status_code == 401
+
+
+@pytest.mark.req("SEC-04.6")
 def test_user_ends_another_login_changes_the_password_and_is_signed_out_when_the_login_ends(
     page: Page, person: Person, complaints: Complaints
 ) -> None:

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.pages import sign_in
-from tests.browser.visits import Complaints
+from tests.browser.visits import MOST_MILLISECONDS, Complaints
 from tests.conftest import StartServer
 from tests.model_server import Dictate, ModelServer
 from tests.people import Person
@@ -22,7 +22,13 @@ def test_link_opens_a_composer_whose_message_is_answered_live(page: Page, person
     dictation = Dictate()
     models.script(dictation)
     dictation.say("One ", "two ")
+    page.add_init_script(
+        """addEventListener("focusin", ({ target }) => {
+          if (target.matches("textarea")) window.focusedAt ??= performance.now();
+        })"""
+    )
     sign_in(page, person)
+    assert page.evaluate("window.focusedAt") <= MOST_MILLISECONDS  # since the link was opened
     assert "code" not in page.url
 
     page.keyboard.type("Count")

@@ -1,5 +1,6 @@
 """Agents, memory, activity and the palette of the web UI, in a browser."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,67 @@ def test_agent_is_exported_and_imported_under_another_name(
     agents = {agent["name"]: agent for agent in person.get(f"/my/projects/{project}/agents")["items"]}
     same = ("role", "model", "system_prompt", "tools", "temperature")
     assert [agents["agent_second"][name] for name in same] == [agents["agent_coder"][name] for name in same]
+
+
+@pytest.mark.req("CHT-10.4")
+@pytest.mark.usefixtures("violations", "models")
+def test_keys_walk_through_conversations_and_close_the_panel(page: Page, person: Person) -> None:
+    project = person.project()["id"]
+    older, newer = (person.session(project, title=title) for title in ("Older talk", "Newer talk"))
+    person.say(older, "The first")
+    person.say(newer, "The second")
+    sign_in(page, person)
+    page.goto(f"/p/{project}/c/{newer}")
+    composer = page.get_by_role("textbox", name="Message")
+    expect(composer).to_be_focused()
+    expect(page.get_by_role("link", name="Newer talk")).to_have_attribute("aria-current", "page")
+    page.keyboard.press("Alt+ArrowDown")
+    expect(page).to_have_url(re.compile(f"{older}$"))
+    expect(composer).to_be_focused()
+    page.keyboard.press("Alt+ArrowDown")  # it is the last one
+    page.keyboard.press("Alt+ArrowUp")
+    expect(page).to_have_url(re.compile(f"{newer}$"))
+
+    panel = page.get_by_role("complementary", name="Details")
+    page.get_by_role("log").get_by_role("article").get_by_role("button", name="Details").click()
+    expect(panel).to_be_visible()
+    composer.focus()
+    page.keyboard.type("@cod")
+    expect(page.get_by_role("option", name="Coder Agent")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("option", name="Coder Agent")).to_have_count(0)
+    expect(panel).to_be_visible()  # the completion was closed
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    page.get_by_role("log").get_by_role("article").get_by_role("button", name="Details").click()
+    expect(panel).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("Escape")
+    page.get_by_role("log").click()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Previous or next conversation")
+
+
+@pytest.mark.req("CHT-10.4")
+@pytest.mark.usefixtures("violations", "models")
+def test_palette_opens_parts_of_settings_and_asks_an_agent(page: Page, person: Person) -> None:
+    project = person.project()["id"]
+    sign_in(page, person)
+    page.goto(f"/p/{project}/agents")
+    expect(page.get_by_role("list", name="Agents")).to_be_visible()
+    typed = page.get_by_role("combobox", name="Go to")
+    for words, address in (
+        ("settings account", "/settings/account"),
+        ("project tools", f"/p/{project}/settings/tools"),
+    ):
+        page.keyboard.press("Control+k")
+        typed.fill(words)
+        typed.press("Enter")
+        expect(page).to_have_url(re.compile(f"{address}$"))
+    page.keyboard.press("Control+k")
+    typed.fill("ask writer")
+    typed.press("Enter")
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+    expect(page.get_by_role("combobox", name="To")).to_have_value("agent_writer")

@@ -4,6 +4,11 @@ from dataclasses import dataclass, field
 
 from playwright.sync_api import ConsoleMessage, Dialog, Page, Request, Route
 
+from tests.depth import by_depth
+
+# The longest that opening may take: a second, measured where nothing else runs.
+MOST_MILLISECONDS = by_depth(120_000, 1_000)
+
 
 @dataclass
 class Complaints:

@@ -5,7 +5,7 @@ from artel.agent_memory.repository import ArchiveRepository, MemoryRepository
 from artel.agents import transactions as agents
 from artel.agents.repository import AgentRepository
 from artel.contract.http import Agent, AgentChanges
-from artel.db.hints import AgentsChanged, MemoriesChanged
+from artel.db.hints import AgentListChanged, AgentsChanged, MemoriesChanged
 from artel.db.tx import Tx
 from artel.projects.repository import ProjectRepository
 from artel.vector_index.store import collection_name
@@ -23,6 +23,7 @@ def update_agent(tx: Tx, project_id: int, agent_id: int, changes: AgentChanges) 
         index_queue.add_chore(tx.connection, "rename", old, new)
         tx.after_commit(MemoriesChanged())
     tx.after_commit(AgentsChanged(project_id, (agent_id,)))
+    tx.after_commit(AgentListChanged(tx.principal.user_id, project_id, (agent_id,), "changed"))
     return agent
 
 
@@ -40,4 +41,5 @@ def delete_agent(tx: Tx, project_id: int, agent_id: int, *, archive: bool = Fals
     index_queue.drop_collections(tx.connection, names)
     tx.after_commit(MemoriesChanged())
     tx.after_commit(AgentsChanged(project_id, tuple(family)))
+    tx.after_commit(AgentListChanged(tx.principal.user_id, project_id, tuple(family), "deleted"))
     return list(family)

@@ -7,9 +7,12 @@ from artel.agents import transactions as agents
 from artel.agents.agent_yaml import parse_agent
 from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges, NewAgent
+from artel.contract.spaces import AgentStatusAnswer
 from artel.errors import ServerBusy, SpaceUnavailable
 from artel.logs import get_logger
 from artel.per_user_locks import PerUserLock
+from artel.plans.node_agents import is_on_node, node_for, usable_nodes
+from artel.projects.transactions import project_settings
 from artel.spaces.services import SpaceServices
 from artel.spaces.space_rpc import SpaceRpc
 
@@ -67,6 +70,16 @@ class AgentService:
         services.storage.give_back(user, size)
         await self._notify_space(user, project_id, "remove", *deleted)
         await asyncio.to_thread(services.workspaces.remove, deleted)
+
+    async def status(self, user: Principal, project_id: int, agent_id: int) -> AgentStatusAnswer:
+        """Return what an agent does now, and whether it lacks a node."""
+        status = await self._space_rpc.ask(user, project_id, "status", AgentStatusAnswer, agent_id)
+        agent = await self._services.database.read(agents.get_agent, user, project_id, agent_id)
+        if not is_on_node(agent):
+            return status
+        settings = await self._services.database.read(project_settings, user, project_id)
+        nodes = await usable_nodes(self._services, settings.nodes_allowed)
+        return status.model_copy(update={"node_lost": node_for(agent, nodes) is None})
 
     def _require_allowed(self, *models: str | None) -> None:
         """Raise ModelNotAllowed if agents may not use one of the models; None is a model that is not set."""

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from artel.agents.repository import AgentRepository, AgentVersionRepository
 from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges, NewAgent, Page
+from artel.db.hints import AgentListChanged
 from artel.db.tx import Tx
 from artel.errors import LimitReached
 from artel.projects.repository import ProjectRepository
@@ -20,6 +21,7 @@ def create_agent(tx: Tx, project_id: int, new: NewAgent, max_agents: int) -> Age
         raise LimitReached(f"A project can have at most {max_agents} agents. Delete one first.")
     AgentVersionRepository(tx).raise_version(project_id)
     [agent] = repository.add(project_id, repository.root_id(project_id), [new])
+    tx.after_commit(AgentListChanged(tx.principal.user_id, project_id, (agent.id,), "created"))
     return agent
 
 

@@ -9,6 +9,7 @@ from artel.api.dependencies import Administrator, Limit, Offset, ProjectId, Serv
 from artel.api.problems import documented
 from artel.auth.audit_log import Action
 from artel.budgets.server_usage import report_server_usage
+from artel.contract.accounts import UserAccount, UserLimits
 from artel.contract.admin import (
     AuditEntry,
     NewPassword,
@@ -18,7 +19,7 @@ from artel.contract.admin import (
     SignInLink,
     SystemState,
 )
-from artel.contract.http import Page, UserAccount, UserLimits
+from artel.contract.http import Page
 from artel.errors import UsageTooLong
 
 USAGE_SECONDS = 20.0

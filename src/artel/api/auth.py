@@ -14,18 +14,20 @@ from artel.auth.logins import CODE_LIFETIME, Device, LoginKind, list_logins, mak
 from artel.auth.middleware import cookie_name, login_cookie
 from artel.auth.throttle import network_key
 from artel.container import Container
-from artel.contract.http import (
-    Account,
+from artel.contract.accounts import (
+    ApiKey,
     BrowserSignIn,
     BrowserState,
     LoginSession,
-    Page,
+    NewApiKey,
     PasswordChange,
     Registered,
     Registration,
+    SignedInAccount,
     SignInCode,
     Token,
 )
+from artel.contract.http import Page
 from artel.errors import TokenInvalid
 
 COMMAND_LINE = "artel/"  # start of the User-Agent of the command line
@@ -61,7 +63,9 @@ async def show_browser(request: Request, services: Services) -> BrowserState:
 
 
 @router.post("/browser", responses=documented(400, 401, 403, 409, 413, 422, 429, 503))
-async def sign_in_browser(body: BrowserSignIn, request: Request, response: Response, services: Services) -> Account:
+async def sign_in_browser(
+    body: BrowserSignIn, request: Request, response: Response, services: Services
+) -> SignedInAccount:
     """Sign a browser in; the response sets a cookie. 409 if another account is signed in and `replace` is not set."""
     device = _device(request, LoginKind.BROWSER)
     before, own, sent = (
@@ -114,6 +118,15 @@ async def list_sessions(
     return Page(items=items, total=total, limit=limit, offset=offset)
 
 
+@router.post("/sessions", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 403, 413, 422, 503))
+async def create_key(body: NewApiKey, signed_in: CurrentLogin, request: Request, services: Services) -> ApiKey:
+    """Create an API key. It stays when you sign out; changing the password or deleting it under your logins ends it."""
+    device = Device(LoginKind.TOKEN, body.name, network_key(_address(request)))
+    created = await services.login.create_key(signed_in, device, body.expires_in)
+    token = services.login.token_of(created)
+    return ApiKey(id=created.login_id or "", access_token=token, expires_at=created.expires_at)
+
+
 @router.delete(
     "/sessions/{login_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 403, 404, 422, 503)
 )
@@ -123,7 +136,7 @@ async def end_session(login_id: LoginId, user: CurrentUser, services: Services) 
 
 
 @router.get("/me", responses=documented(401, 503))
-async def me(signed_in: CurrentLogin, services: Services) -> Account:
+async def me(signed_in: CurrentLogin, services: Services) -> SignedInAccount:
     """Show the account of the token."""
     return _account(signed_in.account, services)
 
@@ -147,8 +160,10 @@ def _set_cookie(response: Response, request: Request, name: str, value: str, sec
     )
 
 
-def _account(account: accounts.AccountRow, services: Container) -> Account:
-    return Account.of(account, demo=not services.brain.configured)
+def _account(account: accounts.AccountRow, services: Container) -> SignedInAccount:
+    return SignedInAccount.of(
+        account, login_seconds=services.tokens.lifetime_seconds, demo=not services.brain.configured
+    )
 
 
 def _device(request: Request, kind: LoginKind | None = None) -> Device:

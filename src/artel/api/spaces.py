@@ -75,9 +75,11 @@ async def clear_cache(project_id: ProjectId, user: CurrentUser, services: Servic
 
 
 @router.get("/agents/{agent_id}/status")
-async def show_status(agent: AgentOperations) -> AgentStatusAnswer:
+async def show_status(
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
+) -> AgentStatusAnswer:
     """Show the status of an agent."""
-    return await agent.ask("status", AgentStatusAnswer)
+    return await services.agents.status(user, project_id, agent_id)
 
 
 @router.get("/agents/{agent_id}/metrics")

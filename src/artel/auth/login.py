@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
@@ -13,12 +14,14 @@ from artel.auth.logins import PASSWORD, Device, Proof
 from artel.auth.passwords import Passwords, needs_rehash
 from artel.auth.principal import Principal
 from artel.auth.tokens import ExternalSubject, LocalSubject, Tokens
-from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_PASSWORD_CHARACTERS, BrowserSignIn
+from artel.contract.accounts import BrowserSignIn
+from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_PASSWORD_CHARACTERS
 from artel.db.engine import Database
 from artel.db.tx import Tx
 from artel.errors import (
     ArtelError,
     CredentialsWrong,
+    LifetimeTooLong,
     NoLogin,
     NoPassword,
     PasswordWrong,
@@ -115,6 +118,18 @@ class Login:
         expires_at = min(self._expiry(), not_after or self._expiry())
         login_id = await self._database.of(account.principal).run(logins.begin_login, device, expires_at, proof)
         return SignedIn(account, login_id, expires_at)
+
+    async def create_key(self, signed_in: SignedIn, device: Device, seconds: int | None) -> SignedIn:
+        """Create an API key: a login that stays when the login that made it ends. A new password ends it too."""
+        longest = self._tokens.lifetime_seconds
+        if seconds is not None and seconds > longest:
+            raise LifetimeTooLong(f"Keys of this server are valid for at most {longest} seconds. Choose less.")
+        expires_at = datetime.now(UTC) + timedelta(seconds=longest if seconds is None else seconds)
+        if not signed_in.account.is_local:  # the identity provider decides how long the user has access
+            expires_at = min(expires_at, signed_in.expires_at)
+        begin = partial(logins.begin_login, is_independent=True)
+        login_id = await self._database.of(signed_in.principal).run(begin, device, expires_at, signed_in.proof)
+        return SignedIn(signed_in.account, login_id, expires_at)
 
     async def sign_in_browser(
         self, proof: BrowserSignIn, address: str, device: Device, replaced: AccountRow | None

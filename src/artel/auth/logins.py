@@ -93,8 +93,13 @@ def refuse_older_token(account: AccountRow, issued_at: int | None) -> None:
         raise TokenInvalid("The password was changed. Log in again.")
 
 
-def begin_login(tx: Tx, device: Device, expires_at: datetime, proof: Proof = PASSWORD) -> str:
-    """Store a new login and return its id; at the limit delete an ended login, or one of the largest group."""
+def begin_login(
+    tx: Tx, device: Device, expires_at: datetime, proof: Proof = PASSWORD, *, is_independent: bool = False
+) -> str:
+    """Store a new login and return its id; at the limit delete an ended login, or one of the largest group.
+
+    An independent login does not end with the login of the proof.
+    """
     _lock_proven(tx, proof)
     now, login_id = datetime.now(UTC), uuid7()
     label = "".join(character for character in device.label if character.isprintable())[:MAX_LABEL_CHARACTERS]
@@ -108,7 +113,7 @@ def begin_login(tx: Tx, device: Device, expires_at: datetime, proof: Proof = PAS
             created_at=now,
             last_used_at=now,
             expires_at=expires_at,
-            parent_id=proof.login_id,
+            parent_id=None if is_independent else proof.login_id,
         )
     )
     _make_room(tx, login_id)

@@ -13,8 +13,9 @@ from artel.auth.passwords import Passwords
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros
 from artel.budgets.month import catch_up, spent_by
+from artel.contract.accounts import UserAccount, UserLimits
 from artel.contract.admin import AuditEntry, NewUser, NewUserAccount, SignInLink
-from artel.contract.http import Page, UserAccount, UserLimits
+from artel.contract.http import Page
 from artel.db.engine import Database
 from artel.db.hints import MemoriesChanged, ProjectDeleted
 from artel.db.tx import Tx

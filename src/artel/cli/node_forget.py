@@ -15,7 +15,7 @@ def forget(
     name: Annotated[str, typer.Argument(help="The node's name; it must not run.")],
     as_json: AsJson = False,
 ) -> None:
-    """Remove a node that will not come back (for the server operator).
+    """Remove what a retired node left (server operator only).
 
     Deletes its queues on the broker, with what waits in them, and its entry in the registry.
     """

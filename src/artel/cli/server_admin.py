@@ -173,7 +173,7 @@ def _new_login(email: str, prompt: str) -> tuple[str, str]:
     from pydantic import ValidationError
 
     from artel.auth.passwords import hash_password
-    from artel.contract.http import Registration
+    from artel.contract.accounts import Registration
 
     try:
         registration = Registration.model_validate({"email": email, "password": secret_from_user(prompt, twice=True)})

@@ -5,7 +5,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from artel.contract.http import Email, Password, RequestBody, ResponseBody, UserAccount
+from artel.contract.accounts import UserAccount
+from artel.contract.http import Email, Password, RequestBody, ResponseBody
 from artel.contract.spaces import UsageSum
 
 _LINK = "Path on this server that signs a browser in once, to choose a password; null if the password was given."

@@ -109,6 +109,27 @@ class SessionChanged(EventData):
     session_id: str
 
 
+class AgentCreated(EventData):
+    """An agent was added to the project."""
+
+    type = "agent_created"
+    agent_id: int
+
+
+class AgentChanged(EventData):
+    """The settings of an agent of the project were changed."""
+
+    type = "agent_changed"
+    agent_id: int
+
+
+class AgentDeleted(EventData):
+    """An agent of the project was deleted."""
+
+    type = "agent_deleted"
+    agent_id: int
+
+
 class PlanTask(TypedDict):
     """A task of a plan before it runs; the cost is null if a price is unknown."""
 

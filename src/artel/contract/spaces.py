@@ -18,6 +18,9 @@ class AgentStatusAnswer(ResponseBody):
     active_tasks: int
     queued_tasks: int
     concurrency_limit: int = Field(examples=[3])
+    node_lost: bool = Field(
+        default=False, description="The agent runs on nodes, and none that can do its tasks is alive."
+    )
 
 
 class AgentFiguresAnswer(ResponseBody):

@@ -1,6 +1,7 @@
 """Hints that transactions send after the commit. A lost hint only costs time: everyone also polls."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from artel.contract.events import ApprovalRequired
 
@@ -89,6 +90,16 @@ class AgentsChanged:
 
     project_id: int
     agent_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentListChanged:
+    """What a list shows of a project's agents changed."""
+
+    user_id: int
+    project_id: int
+    agent_ids: tuple[int, ...]
+    change: Literal["created", "changed", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,17 @@ from sqlalchemy import Connection, bindparam
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.auth.principal import Principal
-from artel.contract.events import AgentStatusChanged, EventData, SessionChanged, StoredEvent
+from artel.contract.events import (
+    AgentChanged,
+    AgentCreated,
+    AgentDeleted,
+    AgentStatusChanged,
+    EventData,
+    SessionChanged,
+    StoredEvent,
+)
 from artel.db.engine import Database
-from artel.db.hints import ProjectChanged
+from artel.db.hints import AgentListChanged, ProjectChanged
 from artel.db.tables import project_events, projects
 from artel.db.tenant import Tenant, TenantRepository, prepared
 from artel.db.tx import Tx
@@ -23,6 +31,7 @@ TRIM_EVERY = 1_000
 MAX_PAGE = 500
 GATHER_SECONDS = 0.05
 MAX_WAITING = 10_000  # events that are not written yet
+_AGENT_EVENTS = {"created": AgentCreated, "changed": AgentChanged, "deleted": AgentDeleted}
 
 log = get_logger(__name__)
 
@@ -126,6 +135,11 @@ class ProjectEventWriter:
 
     def agent_changed(self, principal: Principal, project_id: int, agent_id: int, old: str, new: str) -> None:
         self.add(principal, project_id, AgentStatusChanged(agent_id=agent_id, old_status=old, new_status=new))
+
+    def agent_list_changed(self, hint: AgentListChanged) -> None:
+        """Queue that agents were created, changed or deleted."""
+        for agent_id in hint.agent_ids:
+            self.add(Principal(hint.user_id), hint.project_id, _AGENT_EVENTS[hint.change](agent_id=agent_id))
 
     def session_changed(self, principal: Principal, project_id: int, session_id: str) -> None:
         """Queue that a list shows something else of a session."""

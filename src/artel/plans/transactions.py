@@ -23,7 +23,7 @@ from artel.contract.events import EventData, TaskProgress
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
 from artel.contract.project_settings import EffectiveSettings
-from artel.db.hints import MemoriesChanged, TurnParked, WorkWaiting
+from artel.db.hints import AgentListChanged, MemoriesChanged, TurnParked, WorkWaiting
 from artel.db.lease import LeaseRepository
 from artel.db.tx import Lease, Tx
 from artel.errors import LimitReached, WorkflowNotFound
@@ -195,6 +195,8 @@ def store_plan_with_agents(
             "Delete one first."
         )
     added = agents.add(project_id, agents.root_id(project_id), new)
+    created = tuple(agent.id for agent in added)
+    tx.after_commit(AgentListChanged(tx.principal.user_id, project_id, created, "created"))
     ids = {**proposal.agents, **{agent.name: agent.id for agent in added}}
     return *store_plan(tx, turn, workflow, replace(proposal, agents=ids, new_agents={})), added
 

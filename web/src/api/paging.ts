@@ -1,9 +1,9 @@
 // The server answers lists in pages of at most 100 items.
 
-const LARGEST_PAGE = 100;
+export const LARGEST_PAGE = 100;
 export const MOST_PROJECTS = 1000; // more than anybody looks through in a menu
 
-interface Page<I> {
+export interface Page<I> {
   items: I[];
   total: number;
 }

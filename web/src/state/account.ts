@@ -2,7 +2,7 @@
 
 import { call, onSignedOut } from "@/api/client";
 import { Problem } from "@/api/problem";
-import type { Account, BrowserSignIn } from "@/api/types";
+import type { BrowserSignIn, SignedInAccount } from "@/api/types";
 import { createCell } from "./store";
 import { visible } from "./visible";
 
@@ -11,14 +11,14 @@ export type AccountState =
   | { phase: "failed"; problem: Problem }
   | { phase: "signed_out"; notice: SignedOutNotice | null; registrationOpen: boolean }
   /** A link signs somebody else in: the user is asked first. */
-  | { phase: "asking"; question: string; proof: BrowserSignIn; before: Account | null }
-  | { phase: "signed_in"; account: Account };
+  | { phase: "asking"; question: string; proof: BrowserSignIn; before: SignedInAccount | null }
+  | { phase: "signed_in"; account: SignedInAccount };
 
 /** Why nobody is signed in: the user left, the server ended the login, or a link was refused. */
 export type SignedOutNotice = { kind: "left" } | { kind: "ended" | "link"; reason: string };
 
 /** Return how people know an account: its address, or its number. The address comes from whoever registered. */
-export function accountName({ email, user_id }: Pick<Account, "email" | "user_id">): string {
+export function accountName({ email, user_id }: Pick<SignedInAccount, "email" | "user_id">): string {
   return visible(email ?? String(user_id));
 }
 
@@ -116,7 +116,7 @@ async function showSignIn(notice: SignedOutNotice): Promise<void> {
   accountState.set((state) => (state.phase === "signed_out" ? { ...state, notice } : state));
 }
 
-function signedIn(account: Account, before: Account | null): void {
+function signedIn(account: SignedInAccount, before: SignedInAccount | null): void {
   accountState.set({ phase: "signed_in", account });
   if (before?.user_id !== account.user_id) tabs?.postMessage(account.user_id);
 }

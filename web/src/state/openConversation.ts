@@ -5,6 +5,9 @@ import { createCell } from "./store";
 
 export const openConversation = createCell<Conversation | null>(null);
 
+/** An agent that the next composer makes its recipient. */
+export const nextRecipient = createCell<string | null>(null);
+
 /** Close the conversation, when its page is left. */
 export function closeConversation(): void {
   openConversation.get()?.close();

@@ -1,13 +1,14 @@
 // The open project: its agents, its conversations, its folder, what happens in it.
 
 import { call, isAbort } from "@/api/client";
+import { LARGEST_PAGE, firstItems } from "@/api/paging";
 import { Problem } from "@/api/problem";
 import { type LineState, follow } from "@/api/stream";
 import type { ConnectorState, ProjectEvent, ProjectWithAgents, Session } from "@/api/types";
 import { refreshInbox } from "./inbox";
 import { type Cell, createCell } from "./store";
 
-const LISTED = 100;
+const AGENT_CHANGES: ReadonlySet<string> = new Set(["agent_created", "agent_changed", "agent_deleted"]);
 const SETTLE_MS = 300; // events of one moment cause one load
 
 export interface ProjectState {
@@ -17,7 +18,10 @@ export interface ProjectState {
   project: ProjectWithAgents | null;
   /** Most recently used first. */
   sessions: readonly Session[];
+  /** How many the server has told of, and how many there are. */
+  loadedSessions: number;
   totalSessions: number;
+  isLoadingSessions: boolean;
   /** Conversations that are being deleted: no list shows them, however often it is loaded. */
   hidden: ReadonlySet<string>;
   connector: ConnectorState | null;
@@ -31,6 +35,7 @@ export class OpenProject {
   readonly state: Cell<ProjectState>;
   private readonly stop = new AbortController();
   private readonly waiting = new Map<Part, ReturnType<typeof setTimeout>>();
+  private wantedSessions = LARGEST_PAGE;
   private readonly listeners = new Set<(event: ProjectEvent) => void>();
 
   constructor(readonly id: number) {
@@ -40,7 +45,9 @@ export class OpenProject {
       problem: null,
       project: null,
       sessions: [],
+      loadedSessions: 0,
       totalSessions: 0,
+      isLoadingSessions: false,
       hidden: new Set(),
       connector: null,
       line: "connecting",
@@ -91,6 +98,12 @@ export class OpenProject {
     this.waiting.set(part, timer);
   }
 
+  /** Load further conversations, at the end of the list. */
+  loadMoreSessions(): void {
+    this.wantedSessions = this.state.get().loadedSessions + LARGEST_PAGE;
+    this.reload("sessions");
+  }
+
   /** Put a conversation that was just made or changed into the list, before the server is asked. */
   putSession(session: Session): void {
     const others = this.state.get().sessions.filter(({ session_id }) => session_id !== session.session_id);
@@ -123,10 +136,21 @@ export class OpenProject {
     const path = { project_id: this.id };
     if (part === "project") this.change({ project: await call("GET /my/projects/{project_id}", { path }, { signal }) });
     else if (part === "connector") this.change({ connector: await call("GET /my/projects/{project_id}/connector", { path }, { signal }) });
-    else {
-      const { items, total } = await call("GET /my/chat/sessions", { query: { project_id: this.id, limit: LISTED } }, { signal });
+    else await this.loadSessions(signal);
+  }
+
+  /** Load all conversations that the list has shown, and more if they are wanted. */
+  private async loadSessions(signal: AbortSignal): Promise<void> {
+    this.change({ isLoadingSessions: true });
+    try {
+      const { items, total } = await firstItems(this.wantedSessions, (page) =>
+        call("GET /my/chat/sessions", { query: { project_id: this.id, ...page } }, { signal }),
+      );
       const { hidden } = this.state.get();
-      this.change({ sessions: items.filter(({ session_id }) => !hidden.has(session_id)), totalSessions: total });
+      const sessions = items.filter(({ session_id }) => !hidden.has(session_id));
+      this.change({ sessions, loadedSessions: items.length, totalSessions: total });
+    } finally {
+      this.change({ isLoadingSessions: false });
     }
   }
 
@@ -134,6 +158,7 @@ export class OpenProject {
     for (const event of events) {
       const type: string = event.type; // also of events that this page does not know yet
       if (type.startsWith("connector_")) this.reload("connector");
+      if (AGENT_CHANGES.has(type)) this.reload("project");
       if (type.startsWith("approval_")) refreshInbox();
       if (type.startsWith("session_") || type.startsWith("approval_")) this.reload("sessions");
       for (const listener of this.listeners) listener(event);
@@ -146,7 +171,7 @@ export class OpenProject {
     this.change({ line, retryAt });
     if (line === "open") refreshInbox();
     // The stream begins now: what happened while the line was down was not heard.
-    if (line === "open" && before.phase === "ready") for (const part of ["sessions", "connector"] as const) this.reload(part);
+    if (line === "open" && before.phase === "ready") for (const part of ["project", "sessions", "connector"] as const) this.reload(part);
   }
 
   private change(change: Partial<ProjectState>): void {

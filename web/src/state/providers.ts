@@ -2,6 +2,10 @@
 
 import { call } from "@/api/client";
 import type { ModelShown, NewProvider, Provider, ProviderTestResult } from "@/api/types";
+import { createCell } from "./store";
+
+/** Whether the dialog that adds a provider is open. */
+export const isAddingProvider = createCell(false);
 
 export type Kind = NewProvider["kind"];
 

@@ -2,6 +2,7 @@
 
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { isAbort } from "@/api/client";
+import { LARGEST_PAGE, type Page, firstItems } from "@/api/paging";
 import { Problem } from "@/api/problem";
 import { type T, loadedLanguage, t } from "@/i18n";
 import { type OpenProject, type ProjectState, openProject } from "@/state/project";
@@ -91,6 +92,23 @@ export function useResource<R>(key: string | null, load: (signal: AbortSignal) =
   };
 }
 
+export interface List<I> extends Resource<Page<I>> {
+  /** Load further items; what is loaded again later are all of them. */
+  more: () => void;
+}
+
+/** Load the first items of a list when `key` changes, and further ones when they are wanted. */
+export function useList<I>(key: string | null, load: (page: { limit: number; offset: number }, signal: AbortSignal) => Promise<Page<I>>): List<I> {
+  const count = useRef(LARGEST_PAGE);
+  const resource = useResource(key, (signal) => firstItems(count.current, (page) => load(page, signal)));
+  const { data, reload } = resource;
+  const more = () => {
+    count.current = (data?.items.length ?? 0) + LARGEST_PAGE;
+    reload();
+  };
+  return { ...resource, more };
+}
+
 /** Return a function that runs an action, whether it runs, and what went wrong; one at a time. */
 export function useAction<A extends unknown[]>(action: (...given: A) => Promise<void>): {
   run: (...given: A) => Promise<boolean>;
@@ -133,6 +151,8 @@ export function useMedia(query: string): boolean {
 }
 
 export const PHONE = "(max-width: 47.99rem)";
+/** A phone in either position: rail and list are in a drawer. */
+export const SMALL = "(max-width: 47.99rem), (max-height: 30rem)";
 
 /** Return the time, and render again every so often while `isActive`. */
 export function useNow(everyMs: number, isActive = true): number {
@@ -143,6 +163,11 @@ export function useNow(everyMs: number, isActive = true): number {
     return () => clearInterval(timer);
   }, [everyMs, isActive]);
   return now;
+}
+
+/** Return whether keys that are pressed there write something, or choose. */
+export function isField(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
 }
 
 /** Run an action for a key such as `mod+k`, `?` or `Escape`; `mod` is Cmd on a Mac, else Ctrl. Keys without `mod` are not taken while somebody types. */
@@ -161,9 +186,7 @@ export function useHotkey(combination: string, action: (event: KeyboardEvent) =>
       if (event.isComposing || event.key.toLowerCase() !== key) return;
       if (needsShift && !event.shiftKey) return;
       if (needsMod !== (event.ctrlKey || event.metaKey) || needsAlt !== event.altKey) return;
-      const target = event.target instanceof HTMLElement ? event.target : null;
-      const isTyping = target !== null && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
-      if (isTyping && !needsMod && !needsAlt && key !== "escape") return;
+      if (isField(event.target) && !needsMod && !needsAlt && key !== "escape") return;
       latest.current(event);
     };
     document.addEventListener("keydown", listener);

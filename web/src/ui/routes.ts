@@ -21,6 +21,12 @@ const PROJECT_PAGES: Record<string, PageName> = {
   settings: "projectSettings",
 };
 const GLOBAL_PAGES: Record<string, PageName> = { inbox: "inbox", settings: "settings", manage: "manage", welcome: "welcome" };
+/** The tabs of pages that have an address each; the first is shown without one. */
+export const TABS = {
+  projectSettings: ["general", "approvals", "tools"],
+  settings: ["general", "account", "usage", "shortcuts"],
+  manage: ["models", "users", "usage", "nodes", "audit", "system"],
+} as const;
 /** In the address, instead of a conversation's id. */
 export const NEW = "new";
 

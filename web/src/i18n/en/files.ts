@@ -16,7 +16,6 @@ export const files = {
   wayOtherText: "Install Artel there, sign in, and connect the folder:",
   wayLater: "Not now",
   wayLaterText: "Without a folder agents answer, plan and remember, and keep files of their own on the server.",
-  copyCommand: "Copy command",
   machine: "Computer",
   since: "Connected",
   commands: "Commands that agents may run",

@@ -28,7 +28,6 @@ export const welcome = {
   otherMachine: "On another machine",
   waiting: "Waiting for a folder. This page notices it by itself.",
   notNow: "Not now",
-  copyFailed: "The browser did not allow to copy. Mark the text and copy it.",
   taskHint: "Choose one, or write your own. It is sent only when you press Send.",
   explain: "Explain this folder",
   explainText: "Look at the files of this folder and explain in a few sentences what it is and how it is built.",

@@ -17,7 +17,6 @@ export const files: Translated<typeof english> = {
   wayOtherText: "Установите там Artel, войдите и подключите папку:",
   wayLater: "Не сейчас",
   wayLaterText: "Без папки агенты отвечают, планируют и запоминают, а свои файлы хранят на сервере.",
-  copyCommand: "Скопировать команду",
   machine: "Компьютер",
   since: "Подключена",
   commands: "Команды, которые агенты могут выполнять",

@@ -17,7 +17,6 @@ export const files: Translated<typeof english> = {
   wayOtherText: "在那里安装 Artel，登录，然后连接文件夹：",
   wayLater: "以后再说",
   wayLaterText: "没有文件夹，智能体也能回答、规划和记忆，并在服务器上保存自己的文件。",
-  copyCommand: "复制命令",
   machine: "电脑",
   since: "连接时间",
   commands: "智能体可以运行的命令",

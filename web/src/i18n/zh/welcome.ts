@@ -29,7 +29,6 @@ export const welcome: Translated<typeof english> = {
   otherMachine: "在另一台机器上",
   waiting: "正在等待文件夹连接，页面会自动更新。",
   notNow: "暂不",
-  copyFailed: "浏览器不允许复制，请选中文本后手动复制。",
   taskHint: "选择一个，或自己写。点击发送后才会发出。",
   explain: "解释这个文件夹",
   explainText: "查看这个文件夹里的文件，用几句话说明它是什么、如何构成。",

@@ -6,6 +6,7 @@ import { useResource, useT } from "@/ui/hooks";
 import { StateMark } from "./AgentList";
 import styles from "./Agents.module.css";
 import { Fact } from "./Fact";
+import { useStatusEvents } from "./useStatusEvents";
 
 export function AgentActivity({ agent }: { agent: Agent }) {
   const t = useT();
@@ -19,6 +20,7 @@ export function AgentActivity({ agent }: { agent: Agent }) {
     ]);
     return { used: activity.by_agent.find(({ agent_id }) => agent_id === agent.id), state, figures };
   });
+  useStatusEvents((id) => id === agent.id && reload(), reload);
   if (problem) return <LoadFailed problem={problem} retry={reload} />;
   if (!data) return <Skeleton />;
   const { used, state, figures } = data;

@@ -13,6 +13,7 @@ import { PageFrame } from "@/ui/shell";
 import styles from "./Agents.module.css";
 import { CreateAgent } from "./CreateAgent";
 import { ImportAgent } from "./ImportAgent";
+import { useStatusEvents } from "./useStatusEvents";
 
 const WATCHED = 50; // states are asked one by one
 
@@ -69,11 +70,19 @@ export function AgentList() {
 /** What the agents do now. One that can't be asked has no state. */
 function useStates(projectId: number, agents: readonly Agent[]): Readonly<Record<number, AgentStatusAnswer>> | null {
   const ids = agents.slice(0, WATCHED).map(({ id }) => id);
-  const { data } = useResource(ids.length ? `states ${ids.join()}` : null, async (signal) => {
+  const { data, reload, setData } = useResource(ids.length ? `states ${ids.join()}` : null, async (signal) => {
     const ask = (agent_id: number) => call("GET /my/projects/{project_id}/agents/{agent_id}/status", { path: { project_id: projectId, agent_id } }, { signal });
     const answers = await Promise.allSettled(ids.map(ask));
     return Object.fromEntries(answers.flatMap((answer) => (answer.status === "fulfilled" ? [[answer.value.agent_id, answer.value]] : [])));
   });
+  useStatusEvents(
+    (agentId, status) =>
+      setData((states) => {
+        const state = states[agentId];
+        return state ? { ...states, [agentId]: { ...state, status, registered: true } } : states;
+      }),
+    reload,
+  );
   return data;
 }
 

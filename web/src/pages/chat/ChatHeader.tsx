@@ -3,7 +3,7 @@ import { formatMoney } from "@/i18n/format";
 import type { Conversation } from "@/state/session/conversation";
 import type { SessionState } from "@/state/session/types";
 import { classes } from "@/ui/components";
-import { PHONE, useMedia, useProject, useSelected, useT } from "@/ui/hooks";
+import { SMALL, useMedia, useProject, useSelected, useT } from "@/ui/hooks";
 import styles from "./ChatHeader.module.css";
 import { ConversationMenu } from "./ConversationMenu";
 import { useAttempt } from "./useAttempt";
@@ -52,14 +52,14 @@ export function EditableTitle({ conversation }: { conversation: Conversation }) 
 /** Model and cost of a conversation, and its menu. */
 export function ChatActions({ conversation }: { conversation: Conversation }) {
   const project = useProject();
-  const isPhone = useMedia(PHONE);
+  const isSmall = useMedia(SMALL);
   const session = useSelected(conversation.store, (state) => state.session);
   const model = useSelected(conversation.store, lastModel);
   if (!session) return null;
   const cost = session.cost_usd ? formatMoney(session.cost_usd) : null;
   return (
     <>
-      {!isPhone && <span className={classes(styles.facts, "data")}>{[model, cost].filter(Boolean).join(" · ")}</span>}
+      {!isSmall && <span className={classes(styles.facts, "data")}>{[model, cost].filter(Boolean).join(" · ")}</span>}
       <ConversationMenu session={session} project={project} onChange={() => conversation.refreshSession()} />
     </>
   );

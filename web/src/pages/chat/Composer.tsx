@@ -5,6 +5,7 @@ import { Problem } from "@/api/problem";
 import { problemText } from "@/i18n/problemText";
 import { commandOf } from "@/state/completion";
 import { storeDraftFiles } from "@/state/draftStore";
+import { nextRecipient } from "@/state/openConversation";
 import { readDraft, storeDraft } from "@/state/preferences";
 import type { Conversation } from "@/state/session/conversation";
 import { beginLater, beginnings } from "@/state/session/beginning";
@@ -51,6 +52,13 @@ export function Composer({ conversation, offered = "" }: { conversation: Convers
     event.preventDefault();
     input.current?.focus();
   });
+  const wanted = useCell(nextRecipient);
+  useEffect(() => {
+    if (wanted === null) return;
+    nextRecipient.set(null);
+    recipient.set(wanted);
+    input.current?.focus();
+  }, [wanted, recipient]);
   const tell = (failure: Problem) => setProblem(failure.code === "agent_not_found" ? t("chat.agentGone") : problemText(failure));
   useRefused(conversation, ({ message, problem: failure }) => {
     putBack(message.content);
@@ -135,7 +143,7 @@ export function Composer({ conversation, offered = "" }: { conversation: Convers
       >
         <DropBox addFiles={drafts.add}>
           <DraftFiles files={drafts.files} remove={drafts.remove} />
-          <TextBox input={input} text={text} setText={setText} recipient={recipient} commands={commands} addFiles={drafts.add} send={() => void send()} stop={() => isWorking && void stop()} />
+          <TextBox input={input} text={text} setText={setText} recipient={recipient} commands={commands} addFiles={drafts.add} send={() => void send()} isWorking={isWorking} stop={() => void stop()} />
           <div className={styles.tools}>
             <AttachButton addFiles={drafts.add} />
             <RecipientChip recipient={recipient} />
@@ -153,6 +161,9 @@ export function Composer({ conversation, offered = "" }: { conversation: Convers
             </span>
           </div>
         </DropBox>
+        <p role="status" className={styles.hint}>
+          {drafts.files.length > 0 && !text.trim() && t("chat.addWords")}
+        </p>
         <p role="alert" className={styles.error}>
           {told && <Prose text={told} />}
         </p>

@@ -1,5 +1,5 @@
 import { Archive, ArrowLeft, ChevronsUpDown, FilePen, Plus, Search, X } from "lucide-react";
-import { useDeferredValue, useState } from "react";
+import { useDeferredValue, useRef, useState } from "react";
 import { call } from "@/api/client";
 import { MOST_PROJECTS, firstItems } from "@/api/paging";
 import type { Project, Session } from "@/api/types";
@@ -8,8 +8,8 @@ import { formatDay } from "@/i18n/format";
 import { groupsOf } from "@/state/conversationGroups";
 import type { OpenProject } from "@/state/project";
 import { seek } from "@/state/session/finding";
-import { Button, FormDialog, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, TextField, classes, textOf } from "@/ui/components";
-import { useCell, useHotkey, useResource, useT } from "@/ui/hooks";
+import { Button, EndOfList, FormDialog, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, TextField, classes, textOf } from "@/ui/components";
+import { useCell, useHotkey, useList, useResource, useT } from "@/ui/hooks";
 import { Link, navigate, useRoute } from "@/ui/router";
 import { paths } from "@/ui/routes";
 import styles from "./ConversationList.module.css";
@@ -19,7 +19,7 @@ import { ListFoot } from "./ListFoot";
 /** The project, a new conversation, search, and all conversations: what waits first, then by day. */
 export function ConversationList({ project }: { project: OpenProject }) {
   const t = useT();
-  const { sessions } = useCell(project.state);
+  const { sessions, loadedSessions, totalSessions, isLoadingSessions } = useCell(project.state);
   const [query, setQuery] = useState("");
   const [isArchive, setArchive] = useState(false);
   const wanted = useDeferredValue(query.trim());
@@ -27,6 +27,18 @@ export function ConversationList({ project }: { project: OpenProject }) {
     event.preventDefault();
     navigate(paths.chat(project.id));
   });
+  const list = useRef<HTMLDivElement>(null);
+  const step = (event: KeyboardEvent, by: 1 | -1) => {
+    const links = [...(list.current?.querySelectorAll<HTMLAnchorElement>("li a") ?? [])].filter((link) => link.checkVisibility());
+    if (event.defaultPrevented || !links.length) return;
+    event.preventDefault();
+    const now = links.findIndex((link) => link.ariaCurrent === "page");
+    const next = links[now < 0 ? 0 : now + by];
+    next?.scrollIntoView({ block: "nearest" });
+    next?.click();
+  };
+  useHotkey("alt+ArrowUp", (event) => step(event, -1));
+  useHotkey("alt+ArrowDown", (event) => step(event, 1));
   return (
     <>
       <div className={styles.head}>
@@ -37,7 +49,7 @@ export function ConversationList({ project }: { project: OpenProject }) {
         </Button>
         <SearchField query={query} setQuery={setQuery} />
       </div>
-      <div className={styles.scroll}>
+      <div ref={list} className={styles.scroll}>
         {wanted ? (
           <FoundList project={project} query={wanted} />
         ) : isArchive ? (
@@ -46,6 +58,7 @@ export function ConversationList({ project }: { project: OpenProject }) {
           <>
             {sessions.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noConversations")}</p>}
             <Groups sessions={sessions} project={project} />
+            <EndOfList shown={loadedSessions} total={totalSessions} isLoading={isLoadingSessions} more={() => project.loadMoreSessions()} />
             <button type="button" className={styles.chip} onClick={() => setArchive(true)}>
               <Archive aria-hidden="true" size={14} />
               {t("chat.archived")}
@@ -107,7 +120,9 @@ function Row({ session, project, onChange }: { session: Session; project: OpenPr
     <li className={styles.row}>
       <Link to={paths.chat(project.id, id)} className={styles.item} aria-current={isCurrent ? "page" : undefined}>
         {state !== "idle" && <span className={classes(styles.dot, styles[state])} role="img" aria-label={tOr(`chat.state_${state}`, state)} />}
-        <span className={classes(styles.title, "ellipsis", "data")}>{title}</span>
+        <span className={classes(styles.title, "ellipsis", "data")} title={title}>
+          {title}
+        </span>
         {changed > 0 && (
           <span className={styles.count} role="img" aria-label={t("chat.changedFiles", { count: changed })}>
             <FilePen aria-hidden="true" size={13} />
@@ -123,8 +138,8 @@ function Row({ session, project, onChange }: { session: Session; project: OpenPr
 function ArchivedList({ project, back }: { project: OpenProject; back: () => void }) {
   const t = useT();
   const { hidden } = useCell(project.state);
-  const { data, problem, reload } = useResource(`archived ${project.id}`, (signal) =>
-    call("GET /my/chat/sessions", { query: { project_id: project.id, archived: true, limit: 100 } }, { signal }),
+  const { data, problem, isLoading, reload, more } = useList(`archived ${project.id}`, (page, signal) =>
+    call("GET /my/chat/sessions", { query: { project_id: project.id, archived: true, ...page } }, { signal }),
   );
   const shown = data?.items.filter(({ session_id }) => !hidden.has(session_id));
   return (
@@ -137,6 +152,7 @@ function ArchivedList({ project, back }: { project: OpenProject; back: () => voi
       {!data && !problem && <Skeleton lines={3} />}
       {shown?.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noArchived")}</p>}
       {shown && <Groups sessions={shown} project={project} onChange={reload} />}
+      {data && <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />}
     </>
   );
 }

@@ -1,6 +1,7 @@
 import { type ClipboardEvent, type KeyboardEvent, use, useId, useRef, useState } from "react";
 import { flushSync } from "react-dom";
 import { replaceToken, tokenAt } from "@/state/completion";
+import { closePanel, panel } from "@/state/panel";
 import { preferences } from "@/state/preferences";
 import { agentLabel } from "@/ui/agents";
 import { useCell, useProjectState, useT } from "@/ui/hooks";
@@ -21,11 +22,13 @@ interface TextBoxProps {
   commands: ReturnType<typeof commandsOf>;
   addFiles: (files: readonly File[]) => void;
   send: () => void;
+  /** Somebody is at work: Escape, twice, stops it; else it closes the panel. */
+  isWorking: boolean;
   stop: () => void;
 }
 
 /** The text, and what completes it. */
-export function TextBox({ input, text, setText, recipient, commands, addFiles, send, stop }: TextBoxProps) {
+export function TextBox({ input, text, setText, recipient, commands, addFiles, send, isWorking, stop }: TextBoxProps) {
   const t = useT();
   const id = useId();
   const { enterSends } = useCell(preferences);
@@ -59,7 +62,7 @@ export function TextBox({ input, text, setText, recipient, commands, addFiles, s
   const completeByKey = (event: KeyboardEvent): boolean => {
     const chosen = completions[place];
     if (!isOpen || !chosen) return false;
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") setActive((place + (event.key === "ArrowDown" ? 1 : -1) + completions.length) % completions.length);
+    if (!event.altKey && (event.key === "ArrowDown" || event.key === "ArrowUp")) setActive((place + (event.key === "ArrowDown" ? 1 : -1) + completions.length) % completions.length);
     else if (event.key === "Escape") setDismissed(text);
     else if (event.key === "Enter" && chosen.kind === "command" && !chosen.takesText && chosen.value === text.trim()) return false;
     else if (event.key === "Enter" || event.key === "Tab") choose(chosen);
@@ -69,9 +72,10 @@ export function TextBox({ input, text, setText, recipient, commands, addFiles, s
   };
   const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
     if (event.nativeEvent.isComposing || completeByKey(event)) return;
-    if (event.key === "ArrowUp" && text === "" && editLast()) event.preventDefault();
+    if (event.key === "ArrowUp" && !event.altKey && text === "" && editLast()) event.preventDefault();
     if (event.key === "Escape") {
-      if (event.timeStamp - escapedAt.current < TWICE_MS) stop();
+      if (!isWorking && panel.get().view !== null) closePanel();
+      else if (isWorking && event.timeStamp - escapedAt.current < TWICE_MS) stop();
       escapedAt.current = event.timeStamp;
     }
     if (event.key !== "Enter" || event.shiftKey || (!enterSends && !event.ctrlKey && !event.metaKey)) return;

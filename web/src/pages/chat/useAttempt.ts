@@ -19,13 +19,3 @@ export function useAttempt(): { attempt: (action: () => Promise<unknown>) => voi
   };
   return { attempt: (action) => void run(action), isBusy: running > 0 };
 }
-
-/** Copy a text; return whether the browser allowed it. */
-export async function copyText(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
-}

@@ -9,24 +9,21 @@ import { toast } from "@/state/toasts";
 import { type Undoing, redoChanges, undoChanges } from "@/state/undo";
 import { visible } from "@/state/visible";
 import { agentLabel } from "@/ui/agents";
-import { Button, Dialog, EmptyState, LoadFailed, Moment, Prose, Skeleton, classes } from "@/ui/components";
+import { Button, Dialog, EmptyState, EndOfList, LoadFailed, Moment, Prose, Skeleton, classes } from "@/ui/components";
 import { CompareActions, CompareContent, useComparison } from "@/ui/decisions/CompareUndo";
 import { Question } from "@/ui/decisions/Question";
 import { Size } from "@/ui/decisions/Warnings";
-import { useAction, useResource, useT } from "@/ui/hooks";
+import { useAction, useList, useResource, useT } from "@/ui/hooks";
 import { Link } from "@/ui/router";
 import { paths } from "@/ui/routes";
 import styles from "./Files.module.css";
 
-const PAGE = 30;
-
 /** What agents changed in the folder, by answer, newest first. */
 export function Changes({ projectId }: { projectId: number }) {
   const t = useT();
-  const [limit, setLimit] = useState(PAGE);
   const [diff, setDiff] = useState<{ id: string; path: string } | null>(null);
-  const { data, problem, reload } = useResource(`changes ${projectId} ${limit}`, (signal) =>
-    call("GET /my/projects/{project_id}/changes", { path: { project_id: projectId }, query: { limit } }, { signal }),
+  const { data, problem, isLoading, reload, more } = useList(`changes ${projectId}`, (page, signal) =>
+    call("GET /my/projects/{project_id}/changes", { path: { project_id: projectId }, query: page }, { signal }),
   );
   if (problem) return <LoadFailed problem={problem} retry={reload} />;
   if (!data) return <Skeleton />;
@@ -36,11 +33,7 @@ export function Changes({ projectId }: { projectId: number }) {
       {data.items.map((turn) => (
         <TurnCard key={turn.turn_id} projectId={projectId} turn={turn} onUndone={reload} onDiff={setDiff} />
       ))}
-      {data.total > data.items.length && limit < 100 && (
-        <div>
-          <Button onClick={() => setLimit(100)}>{t("common.showMore")}</Button>
-        </div>
-      )}
+      <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />
       {diff && <DiffDialog id={diff.id} path={diff.path} onClose={() => setDiff(null)} />}
     </div>
   );

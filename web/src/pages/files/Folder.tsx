@@ -1,11 +1,12 @@
-import { Copy, FolderOpen } from "lucide-react";
+import { FolderOpen } from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
 import type { ConnectorState } from "@/api/types";
 import { problemText } from "@/i18n/problemText";
 import { toast } from "@/state/toasts";
 import { visible } from "@/state/visible";
-import { Ago, Button, EmptyState, IconButton, Prose, Select, Skeleton, Tabs } from "@/ui/components";
+import { Ago, Button, Command, EmptyState, Prose, Select, Skeleton, Tabs } from "@/ui/components";
+import { connectElsewhere } from "@/ui/connectCommands";
 import { useAction, useProject, useProjectState, useT } from "@/ui/hooks";
 import styles from "./Files.module.css";
 
@@ -86,7 +87,7 @@ export function NotConnected() {
   const [way, setWay] = useState<Way>("here");
   const commands: Record<Way, string[]> = {
     here: ["artel up"],
-    other: ["pip install artel-ai", `artel login --server ${location.origin}`, `artel connect . --project ${id} --ask both`],
+    other: connectElsewhere(id),
     later: [],
   };
   const texts = { here: t("files.wayHereText"), other: t("files.wayOtherText"), later: t("files.wayLaterText") };
@@ -113,18 +114,5 @@ export function NotConnected() {
         </Tabs>
       </div>
     </>
-  );
-}
-
-function Command({ text }: { text: string }) {
-  const t = useT();
-  const copy = () => void navigator.clipboard.writeText(text).then(() => toast(t("common.copied")));
-  return (
-    <div className={styles.command}>
-      <code>{text}</code>
-      <IconButton label={t("files.copyCommand")} onClick={copy}>
-        <Copy aria-hidden="true" size={16} />
-      </IconButton>
-    </div>
   );
 }

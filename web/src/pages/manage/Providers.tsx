@@ -1,13 +1,13 @@
 import { Plus } from "lucide-react";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { call } from "@/api/client";
 import type { DiscoveredServer, Provider } from "@/api/types";
 import { formatDuration } from "@/i18n/format";
 import { problemText } from "@/i18n/problemText";
-import { addProvider, emptyDraft, kindOf } from "@/state/providers";
+import { addProvider, emptyDraft, isAddingProvider, kindOf } from "@/state/providers";
 import { toast, withUndo } from "@/state/toasts";
 import { Ago, Button, EmptyState, FormError, LoadFailed, Prose, Skeleton } from "@/ui/components";
-import { useAction, useResource, useT } from "@/ui/hooks";
+import { useAction, useCell, useResource, useT } from "@/ui/hooks";
 import { Badge } from "@/ui/models";
 import { ChangeProvider } from "./ChangeProvider";
 import { AddProvider } from "./AddProvider";
@@ -18,7 +18,9 @@ const LISTED = 100;
 /** The providers of the server: stored ones, those of the environment, and those found on the server's machine. */
 export function Providers({ onChange }: { onChange: () => void }) {
   const t = useT();
-  const [isAdding, setAdding] = useState(false);
+  const isAdding = useCell(isAddingProvider);
+  const setAdding = isAddingProvider.set;
+  useEffect(() => () => isAddingProvider.set(false), []);
   const [hidden, setHidden] = useState<ReadonlySet<number>>(new Set());
   const { data, problem, reload } = useResource("providers", (signal) => call("GET /admin/providers", { query: { limit: LISTED } }, { signal }));
   const changed = () => {

@@ -8,6 +8,7 @@ import { problemText } from "@/i18n/problemText";
 import { accountName, accountState } from "@/state/account";
 import { toast } from "@/state/toasts";
 import { Button, Dialog, FormDialog, FormError, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, Switch, Table, TextField, textOf } from "@/ui/components";
+import { copyAndTell } from "@/ui/clipboard";
 import { useAction, useCell, useResource, useT } from "@/ui/hooks";
 import { Badge } from "@/ui/models";
 import { hrefOf } from "@/ui/router";
@@ -170,20 +171,12 @@ function AddUser({ onClose, onAdded, showLink }: { onClose: () => void; onAdded:
 function LinkDialog({ name, link, expiresAt, onClose }: { name: string; link: string; expiresAt: string | null; onClose: () => void }) {
   const t = useT();
   const url = location.origin + hrefOf(link);
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(url);
-      toast(t("common.copied"));
-    } catch {
-      toast(t("welcome.copyFailed"), { kind: "error" }); // without HTTPS there is no clipboard: the text can be marked
-    }
-  };
   return (
     <Dialog title={t("manage.link", { name })} onClose={onClose}>
       <p>{t("manage.linkHint", { time: expiresAt === null ? "–" : formatDateTime(expiresAt) })}</p>
       <TextField label={t("manage.link", { name })} isLabelHidden value={url} readOnly isMono onFocus={(event) => event.target.select()} />
       <div>
-        <Button kind="primary" onClick={() => void copy()}>
+        <Button kind="primary" onClick={() => void copyAndTell(url)}>
           {t("common.copy")}
         </Button>
       </div>

@@ -4,7 +4,7 @@ import { accountState } from "@/state/account";
 import { EmptyState, TabLinks } from "@/ui/components";
 import { useCell, useT } from "@/ui/hooks";
 import { Nodes } from "@/ui/nodes";
-import { paths } from "@/ui/routes";
+import { TABS, paths } from "@/ui/routes";
 import { PageFrame } from "@/ui/shell";
 import { AuditPart } from "./AuditPart";
 import { ModelsPart } from "./ModelsPart";
@@ -19,14 +19,7 @@ export default function ManagePage({ route }: PageProps) {
   const t = useT();
   const account = useCell(accountState);
   const isAdmin = account.phase === "signed_in" && account.account.is_admin;
-  const tabs = [
-    { id: "models", label: t("manage.models") },
-    { id: "users", label: t("manage.users") },
-    { id: "usage", label: t("manage.usage") },
-    { id: "nodes", label: t("manage.nodes") },
-    { id: "audit", label: t("manage.audit") },
-    { id: "system", label: t("manage.system") },
-  ].map((tab) => ({ ...tab, to: paths.manage(tab.id) }));
+  const tabs = TABS.manage.map((id) => ({ id, label: t(`manage.${id}`), to: paths.manage(id) }));
   const selected = route.id ?? "models";
   const Part = PARTS[selected];
   return (

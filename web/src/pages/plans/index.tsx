@@ -6,20 +6,19 @@ import type { WorkflowState } from "@/api/types";
 import { tOr } from "@/i18n";
 import { openPanel } from "@/state/panel";
 import { isPlanOver, isTaskDone } from "@/state/session/plans";
-import { EmptyState, LoadFailed, Moment, Money, Skeleton, Table } from "@/ui/components";
-import { useProject, useResource, useT } from "@/ui/hooks";
+import { EmptyState, EndOfList, LoadFailed, Moment, Money, Skeleton, Table } from "@/ui/components";
+import { useList, useProject, useT } from "@/ui/hooks";
 import { Link } from "@/ui/router";
 import { paths } from "@/ui/routes";
 import { PageFrame } from "@/ui/shell";
 
-const LISTED = 100;
 const SETTLE_MS = 500;
 
 /** `/p/:project/plans`: plans of the project by how they stand, newest first. */
 export default function PlansPage({ route }: PageProps) {
   const t = useT();
   const id = route.projectId ?? 0;
-  const { data, problem, reload } = useResource(`plans ${id}`, (signal) => call("GET /my/workflows", { query: { project_id: id, limit: LISTED } }, { signal }));
+  const { data, problem, isLoading, reload, more } = useList(`plans ${id}`, (page, signal) => call("GET /my/workflows", { query: { project_id: id, ...page } }, { signal }));
   useReloadOnEvents(reload);
   const plans = data?.items.filter(({ tasks, status }) => tasks.length > 1 || status === "planning");
   const groups: [string, readonly WorkflowState[]][] = [
@@ -32,12 +31,17 @@ export default function PlansPage({ route }: PageProps) {
     <PageFrame title={t("plans.title")}>
       {problem ? (
         <LoadFailed problem={problem} retry={reload} />
-      ) : !plans ? (
+      ) : !plans || !data ? (
         <Skeleton />
-      ) : plans.length === 0 ? (
+      ) : plans.length === 0 && data.items.length === data.total ? (
         <EmptyState title={t("plans.empty")} text={t("plans.emptyText")} icon={<ListTree aria-hidden="true" size={32} />} />
       ) : (
-        groups.filter(([, group]) => group.length).map(([title, group]) => <PlanGroup key={title} title={title} plans={group} />)
+        <>
+          {groups.filter(([, group]) => group.length).map(([title, group]) => (
+            <PlanGroup key={title} title={title} plans={group} />
+          ))}
+          <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />
+        </>
       )}
     </PageFrame>
   );

@@ -9,6 +9,7 @@ import { toast } from "@/state/toasts";
 import { Ago, Button, Form, FormError, LoadFailed, Skeleton, TextField, textOf } from "@/ui/components";
 import { useAction, useCell, useResource, useT } from "@/ui/hooks";
 import { Badge } from "@/ui/models";
+import { NewKey } from "./NewKey";
 import styles from "./Settings.module.css";
 
 /** Who is signed in, with which password, and where else. */
@@ -38,7 +39,7 @@ export function AccountPart() {
         <h2>{t("settings.password")}</h2>
         {account.password_state === "external" ? <p className="muted">{t("settings.passwordExternal")}</p> : <PasswordForm isFirst={account.password_state === "missing"} />}
       </section>
-      <Logins />
+      <Logins longest={account.login_seconds} />
     </div>
   );
 }
@@ -62,7 +63,7 @@ function PasswordForm({ isFirst }: { isFirst: boolean }) {
 
 const LISTED = 100;
 
-function Logins() {
+function Logins({ longest }: { longest: number }) {
   const t = useT();
   const { data, problem, reload } = useResource("logins", (signal) => call("GET /auth/sessions", { query: { limit: LISTED } }, { signal }));
   const revoke = useAction(async (login: LoginSession) => {
@@ -72,7 +73,10 @@ function Logins() {
   });
   return (
     <section className="stack" aria-label={t("settings.logins")}>
-      <h2>{t("settings.logins")}</h2>
+      <div className="row spread">
+        <h2>{t("settings.logins")}</h2>
+        <NewKey longest={longest} onMade={reload} />
+      </div>
       <p className="muted small">{t("settings.loginsHint")}</p>
       {problem && <LoadFailed problem={problem} retry={reload} />}
       {!data && !problem && <Skeleton />}

@@ -2,7 +2,7 @@ import type { ComponentType } from "react";
 import type { PageProps } from "@/App";
 import { EmptyState, TabLinks } from "@/ui/components";
 import { useProject, useT } from "@/ui/hooks";
-import { paths } from "@/ui/routes";
+import { TABS, paths } from "@/ui/routes";
 import { PageFrame } from "@/ui/shell";
 import { ApprovalsPart } from "./ApprovalsPart";
 import { ProjectPart } from "./ProjectPart";
@@ -15,11 +15,7 @@ const PARTS: Record<string, ComponentType> = { [GENERAL]: ProjectPart, approvals
 export default function ProjectSettingsPage({ route }: PageProps) {
   const t = useT();
   const { id } = useProject();
-  const tabs = [
-    { id: GENERAL, label: t("settings.general"), to: paths.projectSettings(id) },
-    { id: "approvals", label: t("settings.approvals"), to: paths.projectSettings(id, "approvals") },
-    { id: "tools", label: t("settings.tools"), to: paths.projectSettings(id, "tools") },
-  ];
+  const tabs = TABS.projectSettings.map((tab) => ({ id: tab, label: t(`settings.${tab}`), to: paths.projectSettings(id, tab === GENERAL ? undefined : tab) }));
   const selected = route.id ?? GENERAL;
   const Part = PARTS[selected];
   return (

@@ -2,7 +2,7 @@ import type { ComponentType } from "react";
 import type { PageProps } from "@/App";
 import { EmptyState, TabLinks } from "@/ui/components";
 import { useT } from "@/ui/hooks";
-import { paths } from "@/ui/routes";
+import { TABS, paths } from "@/ui/routes";
 import { PageFrame } from "@/ui/shell";
 import { AccountPart } from "./AccountPart";
 import { GeneralPart } from "./GeneralPart";
@@ -15,12 +15,7 @@ const PARTS: Record<string, ComponentType> = { [GENERAL]: GeneralPart, account: 
 /** `/settings`: how the page looks and behaves, the account, what was used, and the keys. */
 export default function SettingsPage({ route }: PageProps) {
   const t = useT();
-  const tabs = [
-    { id: GENERAL, label: t("settings.general"), to: paths.settings() },
-    { id: "account", label: t("settings.account"), to: paths.settings("account") },
-    { id: "usage", label: t("settings.usage"), to: paths.settings("usage") },
-    { id: "shortcuts", label: t("settings.shortcuts"), to: paths.settings("shortcuts") },
-  ];
+  const tabs = TABS.settings.map((id) => ({ id, label: t(`settings.${id}`), to: paths.settings(id === GENERAL ? undefined : id) }));
   const selected = route.id ?? GENERAL;
   const Part = PARTS[selected];
   return (

@@ -1,10 +1,9 @@
-import { CircleCheck, Copy } from "lucide-react";
+import { CircleCheck } from "lucide-react";
 import { useEffect } from "react";
 import { call } from "@/api/client";
-import { toast } from "@/state/toasts";
-import { Button, IconButton, LoadFailed, Skeleton } from "@/ui/components";
+import { Button, Command, LoadFailed, Skeleton } from "@/ui/components";
+import { connectElsewhere, connectHere } from "@/ui/connectCommands";
 import { useResource, useT } from "@/ui/hooks";
-import { hrefOf } from "@/ui/router";
 import styles from "./Welcome.module.css";
 
 const LOOK_EVERY_MS = 3_000;
@@ -60,33 +59,12 @@ export function FolderStep({ projectId, onDone }: { projectId: number; onDone: (
 /** How a folder is connected, here and elsewhere. */
 function Commands({ projectId }: { projectId: number }) {
   const t = useT();
-  const server = location.origin + hrefOf("");
   return (
     <>
       <h2>{t("welcome.thisMachine")}</h2>
-      <Command text={`artel connect . --project ${projectId}`} />
+      <Command text={connectHere(projectId)} />
       <h2>{t("welcome.otherMachine")}</h2>
-      <Command text={`pip install artel-ai && artel login --server ${server} && artel connect . --project ${projectId}`} />
+      <Command text={connectElsewhere(projectId).join(" && ")} />
     </>
-  );
-}
-
-function Command({ text }: { text: string }) {
-  const t = useT();
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      toast(t("common.copied"));
-    } catch {
-      toast(t("welcome.copyFailed"), { kind: "error" }); // without HTTPS there is no clipboard: the text can be marked
-    }
-  };
-  return (
-    <div className={styles.command}>
-      <code>{text}</code>
-      <IconButton label={t("common.copy")} onClick={() => void copy()}>
-        <Copy aria-hidden="true" size={16} />
-      </IconButton>
-    </div>
   );
 }

@@ -3,9 +3,11 @@
 export { Avatar } from "./Avatar";
 export { Button, type ButtonKind, IconButton } from "./Button";
 export { classes } from "./classes";
+export { Command } from "./Command";
 export { Countdown } from "./Countdown";
 export { Dialog, FormDialog } from "./Dialog";
 export { EmptyState, LoadFailed } from "./EmptyState";
+export { EndOfList } from "./EndOfList";
 export { ErrorBoundary } from "./ErrorBoundary";
 export { Field, Form, FormError, type Option, Select, Switch, TextArea, TextField, textOf } from "./Field";
 export { Menu, type MenuEntry } from "./Menu";

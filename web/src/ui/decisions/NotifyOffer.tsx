@@ -2,7 +2,7 @@ import { useState } from "react";
 import { canAskForNotifications, turnOnNotifications } from "@/state/notifications";
 import { preferences, setPreference } from "@/state/preferences";
 import { toast } from "@/state/toasts";
-import { Button } from "@/ui/components";
+import { Button, classes } from "@/ui/components";
 import { useCell, useT } from "@/ui/hooks";
 import styles from "./Decisions.module.css";
 
@@ -17,7 +17,7 @@ export function NotifyOffer() {
     setPreference("notificationsAsked", true);
   };
   return (
-    <div className={styles.actions}>
+    <div className={classes(styles.actions, styles.offer)}>
       <span className="small muted">{t("decisions.notifyAsk")}</span>
       <Button kind="link" className="small" onClick={() => void turnOn()}>
         {t("decisions.notifyYes")}

@@ -3,8 +3,8 @@ import { type ReactNode, memo, useEffect, useMemo, useRef, useState } from "reac
 import { formatBytes } from "@/i18n/format";
 import { type DiffLine, type FileDiff, type Hunk, foldContext, isTooLong, parseDiff, sizeOf, splitRows } from "@/state/diff";
 import { preferences, setPreference } from "@/state/preferences";
-import { toast } from "@/state/toasts";
 import { hiddenIn, visible } from "@/state/visible";
+import { copyAndTell } from "@/ui/clipboard";
 import { IconButton, classes } from "@/ui/components";
 import { useCell, useT } from "@/ui/hooks";
 import { Visible } from "@/ui/decisions/Visible";
@@ -22,7 +22,6 @@ export function DiffView({ diff, path }: { diff: string; path: string }) {
   const files = useMemo(() => (isTooLong(diff) ? [] : parseDiff(diff, path)), [diff, path]);
   const colour = useColours();
   const view = useRef<HTMLDivElement>(null);
-  const copy = () => void navigator.clipboard.writeText(diff).then(() => toast(t("common.copied")));
   if (isTooLong(diff)) return <p>{t("decisions.tooLong", { size: formatBytes(diff.length), ...sizeOf(diff) })}</p>;
   const [first] = files;
   const isSingle = files.length === 1;
@@ -39,7 +38,7 @@ export function DiffView({ diff, path }: { diff: string; path: string }) {
         <IconButton label={t("decisions.wrap")} isPressed={diffWrap} onClick={() => setPreference("diffWrap", !diffWrap)}>
           <WrapText aria-hidden="true" size={16} />
         </IconButton>
-        <IconButton label={t("decisions.copyPatch")} onClick={copy}>
+        <IconButton label={t("decisions.copyPatch")} onClick={() => void copyAndTell(diff)}>
           <Copy aria-hidden="true" size={16} />
         </IconButton>
       </div>

@@ -1,6 +1,7 @@
 import { Check, Copy, WrapText } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
 import { Button, classes, IconButton } from "@/ui/components";
+import { copyText } from "@/ui/clipboard";
 import { useT } from "@/ui/hooks";
 import styles from "./CodeBlock.module.css";
 
@@ -43,7 +44,7 @@ function CopyButton({ source }: { source: string }) {
     const timer = setTimeout(() => setCopied(false), COPIED_MS);
     return () => clearTimeout(timer);
   }, [isCopied]);
-  const copy = () => void navigator.clipboard.writeText(source).then(() => setCopied(true));
+  const copy = () => void copyText(source).then(setCopied);
   return (
     <IconButton label={isCopied ? t("markdown.copied") : t("markdown.copyCode")} onClick={copy}>
       {isCopied ? <Check aria-hidden="true" size={16} /> : <Copy aria-hidden="true" size={16} />}

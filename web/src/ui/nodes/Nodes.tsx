@@ -1,10 +1,12 @@
+import { Plus } from "lucide-react";
 import { useEffect, useState } from "react";
 import { call } from "@/api/client";
 import type { Node, NodeControl } from "@/api/types";
 import { problemText } from "@/i18n/problemText";
 import { toast } from "@/state/toasts";
-import { EmptyState, Form, FormDialog, FormError, LoadFailed, type MenuEntry, Skeleton, TextField, textOf } from "../components";
+import { Button, EmptyState, Form, FormDialog, FormError, LoadFailed, type MenuEntry, Skeleton, TextField, textOf } from "../components";
 import { useAction, useResource, useT } from "../hooks";
+import { AddNode } from "./AddNode";
 import { NodeTable } from "./NodeTable";
 import styles from "./Nodes.module.css";
 import { Passport } from "./Passport";
@@ -18,6 +20,7 @@ type Opened = { kind: "passport" | "stop" | "shutdown"; node: Node } | null;
 export function Nodes() {
   const t = useT();
   const [opened, setOpened] = useState<Opened>(null);
+  const [isAdding, setAdding] = useState(false);
   const [selector, setSelector] = useState("");
   const { data, problem, reload } = useResource(`nodes ${selector}`, (signal) => call("GET /nodes", { query: { limit: LISTED, selector } }, { signal }));
   useEffect(() => {
@@ -40,6 +43,13 @@ export function Nodes() {
   const hasFilter = selector !== "" || (data?.items.length ?? 0) > 1;
   return (
     <section className="stack" aria-label={t("manage.nodes")}>
+      <div>
+        <Button kind="primary" onClick={() => setAdding(true)}>
+          <Plus aria-hidden="true" size={16} />
+          {t("manage.addNode")}
+        </Button>
+      </div>
+      {isAdding && <AddNode onClose={() => setAdding(false)} />}
       {hasFilter && <LabelFilter onChoose={setSelector} />}
       <FormError text={control.problem && problemText(control.problem)} />
       {!data && !problem && <Skeleton />}

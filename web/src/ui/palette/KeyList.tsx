@@ -16,6 +16,7 @@ export function KeyList() {
     [[mod, "J"], t("palette.newConversation")],
     [["/"], t("palette.keyComposer")],
     [[mod, "Shift", "F"], t("chat.find")],
+    [["Alt", "↑ / ↓"], t("palette.keyConversation")],
     [[mod, "B"], t("palette.toggleList")],
     [[mod, "."], t("palette.keyPanel")],
     [["Esc"], t("palette.keyClose")],

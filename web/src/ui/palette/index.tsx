@@ -1,13 +1,14 @@
 import { Suspense, lazy, useEffect, useState } from "react";
+import { withPageTexts } from "@/i18n";
 import { openProject } from "@/state/project";
 import { createCell } from "@/state/store";
-import { useCell, useHotkey } from "../hooks";
+import { isField, useCell, useHotkey } from "../hooks";
 import { navigate, useRoute } from "../router";
 import { paths } from "../routes";
 import { GO, createSequence } from "./keys";
 
 // Only who opens them loads them.
-const PaletteDialog = lazy(() => import("./PaletteDialog"));
+const PaletteDialog = lazy(() => withPageTexts(import("./PaletteDialog"))); // it names the parts of pages
 const Shortcuts = lazy(() => import("./Shortcuts"));
 
 const shown = createCell<"palette" | "shortcuts" | null>(null);
@@ -42,7 +43,7 @@ export function Palette() {
   });
   useEffect(() => {
     const listener = (event: KeyboardEvent) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isTyping(event.target) || isModalOpen()) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event.target) || isModalOpen()) return;
       const second = next(event.key.toLowerCase(), event.timeStamp);
       const target = second === null ? undefined : GO[second];
       if (!target || project === null) return;
@@ -62,8 +63,4 @@ export function Palette() {
 
 function isModalOpen(): boolean {
   return document.querySelector("dialog:modal") !== null;
-}
-
-function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
 }

@@ -3,7 +3,7 @@ import { type ReactNode, useEffect, useRef } from "react";
 import { preferences, setPreference } from "@/state/preferences";
 import { createCell } from "@/state/store";
 import { IconButton, Toasts } from "../components";
-import { PHONE, useCell, useHotkey, useMedia, useT } from "../hooks";
+import { SMALL, useCell, useHotkey, useMedia, useT } from "../hooks";
 import { Palette } from "../palette";
 import { usePath } from "../router";
 import styles from "./AppShell.module.css";
@@ -18,7 +18,7 @@ export const drawerOpen = createCell(false);
  */
 export function AppShell({ list, isListShown, children }: { list: ReactNode; isListShown: boolean; children: ReactNode }) {
   const t = useT();
-  const isPhone = useMedia(PHONE);
+  const isPhone = useMedia(SMALL);
   const { listOpen } = useCell(preferences);
   useHotkey("mod+b", (event) => {
     event.preventDefault();

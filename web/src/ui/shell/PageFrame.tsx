@@ -3,10 +3,11 @@ import { type KeyboardEvent, type PointerEvent, type ReactNode, useEffect } from
 import { inbox } from "@/state/inbox";
 import { preferences, setPreference } from "@/state/preferences";
 import { IconButton, classes } from "../components";
-import { PHONE, useCell, useHotkey, useMedia, useT } from "../hooks";
+import { SMALL, isField, useCell, useHotkey, useMedia, useT } from "../hooks";
 import { navigate } from "../router";
 import { paths } from "../routes";
 import { drawerOpen } from "./AppShell";
+import { CountBadge } from "./CountBadge";
 import styles from "./PageFrame.module.css";
 
 interface PageFrameProps {
@@ -28,7 +29,7 @@ interface PageFrameProps {
 /** Header, content and side panel of a page. */
 export function PageFrame({ title, heading, actions, panel, isFixed = false, hasList = false, children }: PageFrameProps) {
   const t = useT();
-  const isPhone = useMedia(PHONE);
+  const isPhone = useMedia(SMALL);
   const { total } = useCell(inbox);
   const { listOpen } = useCell(preferences);
   useEffect(() => {
@@ -55,8 +56,9 @@ export function PageFrame({ title, heading, actions, panel, isFixed = false, has
           )}
           <h1 className={classes(styles.title, "ellipsis", "data")}>{heading ?? title}</h1>
           {isPhone && total > 0 && (
-            <IconButton label={t("shell.inboxCount", { count: total })} onClick={() => navigate(paths.inbox())}>
+            <IconButton className={styles.inbox} label={t("shell.inboxCount", { count: total })} onClick={() => navigate(paths.inbox())}>
               <Inbox aria-hidden="true" size={20} />
+              <CountBadge count={total} />
             </IconButton>
           )}
           {actions}
@@ -92,6 +94,10 @@ export function SidePanel({ title, onClose, footer, isFull = false, toggleFull, 
   const t = useT();
   const { panelWidth } = useCell(preferences);
   useHotkey("mod+.", onClose);
+  useHotkey("Escape", (event) => {
+    // Fields and what is open above the page have an Escape of their own.
+    if (!event.defaultPrevented && !isField(event.target) && !document.querySelector("dialog:modal, [popover=auto]:popover-open")) onClose();
+  });
   const setWidth = (width: number) => setPreference("panelWidth", Math.round(Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, width))));
   const drag = (event: PointerEvent<HTMLDivElement>) => {
     if (event.currentTarget.hasPointerCapture(event.pointerId)) setWidth(innerWidth - event.clientX);

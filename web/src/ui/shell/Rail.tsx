@@ -11,6 +11,7 @@ import { Menu, type MenuEntry, Tooltip, classes } from "../components";
 import { useCell, useMedia, useT } from "../hooks";
 import { Link, hrefOf, navigate, useRoute } from "../router";
 import { type PageName, paths } from "../routes";
+import { CountBadge } from "./CountBadge";
 import styles from "./Rail.module.css";
 
 type Icon = ComponentType<{ size?: number; "aria-hidden"?: "true" }>;
@@ -80,7 +81,7 @@ function RailLink({ page, icon: Sign, label, name, to, badge = 0 }: RailLinkProp
       <Link to={to} className={styles.link} aria-current={isCurrent ? "page" : undefined} aria-label={name ?? label}>
         <Sign size={20} aria-hidden="true" />
         <span className={styles.label}>{label}</span>
-        {badge > 0 && <span className={styles.badge}>{badge > 99 ? "99+" : badge}</span>}
+        <CountBadge count={badge} />
       </Link>
     </Hint>
   );

@@ -7,12 +7,13 @@ import type { EntryOf, SessionState } from "@/state/session/types";
 import { toast } from "@/state/toasts";
 import { agentLabel } from "@/ui/agents";
 import { Avatar, FormDialog, IconButton, Moment, TextArea, classes, textOf } from "@/ui/components";
+import { copyAndTell } from "@/ui/clipboard";
 import { useProject, useProjectState, useSelected, useT } from "@/ui/hooks";
 import { Markdown } from "@/ui/markdown/Markdown";
 import { navigate } from "@/ui/router";
 import { paths } from "@/ui/routes";
 import { useChat } from "../chatContext";
-import { copyText, useAttempt } from "../useAttempt";
+import { useAttempt } from "../useAttempt";
 import styles from "./Timeline.module.css";
 
 interface AnswerProps {
@@ -73,10 +74,9 @@ function AnswerActions({ entry, text, isLast }: { entry: EntryOf<"message">; tex
       await conversation.rate(id, wanted);
       if (wanted === "bad") setCommenting(true);
     });
-  const copy = () => void copyText(text).then((isDone) => isDone && toast(t("common.copied")));
   return (
     <div className={classes(styles.actions, isLast && styles.stay)}>
-      <IconButton className={styles.action} label={t("common.copy")} onClick={copy}>
+      <IconButton className={styles.action} label={t("common.copy")} onClick={() => void copyAndTell(text)}>
         <Copy aria-hidden="true" size={15} />
       </IconButton>
       {turn_id !== null && (

@@ -1,12 +1,12 @@
 import { Copy, Pencil } from "lucide-react";
 import { type KeyboardEvent, memo, useState } from "react";
 import { Button, IconButton, Moment, classes } from "@/ui/components";
+import { copyAndTell } from "@/ui/clipboard";
 import { useSelected, useT } from "@/ui/hooks";
 import type { EntryOf, Sending } from "@/state/session/types";
-import { toast } from "@/state/toasts";
 import { AttachmentList } from "../AttachmentList";
 import { useChat } from "../chatContext";
-import { copyText, useAttempt } from "../useAttempt";
+import { useAttempt } from "../useAttempt";
 import styles from "./Timeline.module.css";
 
 /** What the user said; can be copied, and changed and sent again. */
@@ -24,7 +24,7 @@ export const UserMessage = memo(function UserMessage({ entry, isFolded = false }
       </div>
       <div className={styles.userActions}>
         <Moment at={entry.at} />
-        <IconButton className={styles.action} label={t("common.copy")} onClick={() => void copyText(content).then((isDone) => isDone && toast(t("common.copied")))}>
+        <IconButton className={styles.action} label={t("common.copy")} onClick={() => void copyAndTell(content)}>
           <Copy aria-hidden="true" size={15} />
         </IconButton>
         {!isOpen && !isFolded && entry.turn_id !== null && (
