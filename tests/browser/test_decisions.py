@@ -209,6 +209,34 @@ def test_decisions_reads_and_undos_stay_in_the_timeline_with_the_same_words(
     assert "I need it" in said
 
 
+@pytest.mark.req("CHT-10.1", "DEC-02.6")
+@pytest.mark.usefixtures("violations")
+@pytest.mark.parametrize("way", ["grant", "yes"])
+def test_change_that_nobody_was_asked_about_shows_its_diff(chat: CoderChat, tmp_path: Path, way: str) -> None:
+    page, log = chat.page, chat.log
+    words = "allowed for now" if way == "grant" else "allowed without asking"
+    chat.open()
+    with connected_folder(tmp_path, chat.person, chat.project, "--ask=browser" if way == "grant" else "--yes"):
+        chat.ask(write("a.py", "first\n"), write("b.py", "second \u202e\n"), Say("Both are written."))
+        if way == "grant":
+            chat.press("Allow…")
+            page.get_by_role("menuitem", name="Until the folder is disconnected").click()
+        expect(log).to_contain_text("Both are written.")
+    change = log.get_by_role("group", name="Coder wrote b.py")
+    for _ in range(2):
+        expect(change).to_contain_text("b.py+1−0" + words)
+        change.get_by_role("button", name="Diff").click()
+        expect(chat.panel.get_by_role("row").last).to_contain_text("second \\u202e")
+        expect(chat.panel.get_by_role("alert")).to_contain_text("There is 1 hidden character (U+202E)")
+        page.reload()
+
+    page.goto(f"/p/{chat.project}/files/changes")
+    page.get_by_role("button", name="Diff b.py").click()
+    expect(page.get_by_role("dialog").get_by_role("row").last).to_contain_text("second \\u202e")
+    granted = "You allowed such changes for now (./*.py)" if way == "grant" else "This folder asks about no changes."
+    expect(page.get_by_role("dialog")).to_contain_text(granted)
+
+
 @pytest.mark.req("CHT-10.1", "CHT-03.2")
 @pytest.mark.usefixtures("violations")
 def test_link_plan_approval_diff_allow_undo_and_redo_with_the_keyboard_only(

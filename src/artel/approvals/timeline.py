@@ -235,15 +235,15 @@ def _calls(
     session_id: str, found: Sequence[ToolCallRow], approvals: ApprovalRepository, calls: ToolCallRepository
 ) -> dict[str, TimelineItem]:
     approved = approvals.by_ids([call.approval_id for call in found if call.approval_id is not None])
-    diffs = {approval.id: approval.tool_details.diff for approval in approved}
+    decisions = {approval.id: approval for approval in approved}
     changes = [call for call in found if call.tool in CHANGING_TOOLS and call.status == "done"]
     paths = {path for call in changes if isinstance(path := call.arguments.get("path"), str)}
     turn_ids = {call.turn_id for call in changes if call.turn_id is not None}
     swaps = calls.swaps_of(session_id, turn_ids, paths)
-    return {call.id: _call(call, diffs.get(call.approval_id or ""), swaps) for call in found}
+    return {call.id: _call(call, decisions.get(call.approval_id or ""), swaps) for call in found}
 
 
-def _call(call: ToolCallRow, diff: str | None, swaps: Sequence[ToolCallRow]) -> TimelineItem:
+def _call(call: ToolCallRow, decision: Approval | None, swaps: Sequence[ToolCallRow]) -> TimelineItem:
     common = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
     action = call.tool if call.tool in SWAPS else CHANGING_TOOLS.get(call.tool)
     if action is None or (action not in SWAPS and call.status != "done"):
@@ -251,18 +251,31 @@ def _call(call: ToolCallRow, diff: str | None, swaps: Sequence[ToolCallRow]) -> 
         payload = TimelineToolCall.of(call, arguments=_shortened(call.arguments), error=error)
         return TimelineItem(**common, kind="tool_call", text=_call_text(call), tool_call=payload)
     path, files = call.arguments.get("path"), _files(call)
-    added, removed = count_lines(diff)
+    added, removed = lines_of(call, decision)
     change = TimelineFileChange.of(
         call,
         action=action,
         path=path if isinstance(path, str) else None,
         added=added,
         removed=removed,
+        holds=how_allowed(call, decision),
         undone=action not in SWAPS and is_undone(call, swaps),
         files=files,
     )
     text = _swap_text(call, files) if action in SWAPS else _call_text(call)
     return TimelineItem(**common, kind="file_change", text=text, file_change=change)
+
+
+def lines_of(call: ToolCallRow, decision: Approval | None) -> tuple[int | None, int | None]:
+    """Return how many lines a change has added and removed; None if neither it nor its approval has a diff."""
+    if call.has_diff:
+        return call.added, call.removed
+    return count_lines(decision.tool_details.diff if decision else None)
+
+
+def how_allowed(call: ToolCallRow, decision: Approval | None) -> str | None:
+    """Return for how long a change was allowed; None if that is not known."""
+    return call.holds if decision is None else decision.holds or "once"
 
 
 def count_lines(diff: str | None) -> tuple[int | None, int | None]:

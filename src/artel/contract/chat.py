@@ -351,8 +351,14 @@ class TimelineFileChange(ResponseBody):
     action: Literal["write", "edit", "delete", "undo", "redo"]
     path: str | None = Field(description="Null if all changes of the turn were undone.", examples=["src/app.py"])
     status: str = Field(description="done; for an undo or redo also sent, failed, refused, unknown", examples=["done"])
-    added: int | None = Field(description="Number of lines, if a diff was shown.")
-    removed: int | None = Field(description="Number of lines, if a diff was shown.")
+    added: int | None = Field(description="Number of lines, if a diff is stored.")
+    removed: int | None = Field(description="Number of lines, if a diff is stored.")
+    has_diff: bool = Field(description="Whether `GET /my/projects/{project_id}/changes/{id}` has the diff.")
+    holds: str | None = Field(
+        description="How it was allowed: once, session or always; yes if the folder was connected with `--yes`. Null "
+        "if the connector is older, and for an undo or redo.",
+        examples=["session"],
+    )
     undone: bool = Field(description="Whether the change is undone now.")
     files: list[FileOutcome] = Field(description="For an undo or redo: the result per file.")
     approval_id: str | None

@@ -355,6 +355,11 @@ tool_calls = _table(
     Column("error", Text),
     Column("connector_id", String(64)),
     Column("approval_id", String(36)),
+    # Of changes of files, if the connector tells them: number of lines, and why nobody was asked.
+    Column("added", Integer),
+    Column("removed", Integer),
+    Column("holds", String(10)),
+    Column("grant", Text),
     Column("created_at", Moment, nullable=False),
     Column("finished_at", Moment),
     Index(None, "user_id", "project_id", "created_at"),

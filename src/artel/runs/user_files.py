@@ -4,10 +4,12 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
+from artel.approvals.timeline import CHANGING_TOOLS, count_lines
 from artel.approvals.transactions import use
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.connector import CALLS, MUTATING_METHODS, Call, CallApproval, CallResult
@@ -22,6 +24,7 @@ from artel.paths.policy import split_path
 from artel.projects.transactions import project_settings
 from artel.runs.task import Task
 from artel.spaces.worker_space import WorkerSpace
+from artel.text import storable
 from artel.tools.consent import Decision
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS, FileBeginning, FileState, ReadFile
 from artel.tools.policy import Policy
@@ -32,6 +35,7 @@ CALL_SECONDS = 25.0  # less than a run may go without progress
 LOOK_SECONDS = 5.0
 RUN_SECONDS = 300.0
 SHA256_CHARACTERS = 64
+_UNASKED = ("session", "always", "yes")  # why nobody was asked about a change
 ALIVE_SECONDS = 5.0
 
 _CANCELLED = "It was cancelled. If it was sent before, whether it was done is not known."
@@ -136,7 +140,8 @@ class RunFiles:
             error = failure.detail if isinstance(failure, ArtelError) else "There was an error on the server."
             await self._note_end(row, "unknown" if method in MUTATING_METHODS else "failed", error)
             raise
-        await self._note_end(row, status_of(result), result.error)
+        changed, diff = _changed(row, result)
+        await self._note_end(changed, status_of(result), result.error, diff)
         return result
 
     async def _send(
@@ -195,10 +200,12 @@ class RunFiles:
         else:
             await patiently(lambda: self._database.run(write, row), "note")
 
-    async def _note_end(self, row: ToolCallRow, status: str, error: str | None, *, at_once: bool = False) -> None:
+    async def _note_end(
+        self, row: ToolCallRow, status: str, error: str | None, diff: str | None = None, *, at_once: bool = False
+    ) -> None:
         ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
         try:
-            await self._store(finish_call, ended, at_once=at_once)
+            await self._store(partial(finish_call, diff=diff), ended, at_once=at_once)
         except ArtelError as failure:  # the log already has the call as sent
             log.warning("end_of_call_not_noted", call_id=row.id, reason=failure.detail)
 
@@ -210,6 +217,19 @@ def _note_sent(tx: Tx, row: ToolCallRow) -> tuple[bool, OnlineConnector | None]:
     serving = find_connector(tx.connection, tx.principal, row.project_id)
     note_call(tx, replace(row, connector_id=serving.connector_id if serving else None))
     return True, serving
+
+
+def _changed(row: ToolCallRow, result: CallResult) -> tuple[ToolCallRow, str | None]:
+    """Return a call with what the connector tells of its change, and the diff; older connectors tell nothing."""
+    told = result.more
+    diff, holds, grant = told.get("diff"), told.get("holds"), told.get("grant")
+    if row.tool not in CHANGING_TOOLS or status_of(result) != "done" or not isinstance(diff, str):
+        return row, None
+    diff = storable(diff)
+    added, removed = count_lines(diff)
+    is_unasked = holds in _UNASKED
+    grant = storable(grant) if is_unasked and isinstance(grant, str) else None
+    return replace(row, added=added, removed=removed, holds=holds if is_unasked else None, grant=grant), diff
 
 
 def _key(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Rows of calls of tools: the audit log of a project."""
+"""Rows of calls of tools: the audit log of a project, and what the calls of a session changed."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from artel.auth.principal import Principal
 from artel.contract.connector import CallResult
 from artel.db.tables import tool_calls
 from artel.db.tenant import TenantRepository
+from artel.db.tool_call_tables import tool_call_contents
 from artel.db.tx import Tx
 from artel.errors import SessionNotFound
 from artel.projects.repository import ProjectRepository
@@ -21,12 +22,16 @@ UNDO, REDO = "undo", "redo"  # by the user
 SWAPS = (UNDO, REDO)
 MAX_UNDONE = 200  # of those that may concern the calls on a page
 
+_OUTCOME = ("status", "error", "added", "removed", "holds", "grant")
 _STATUSES = {"asks": "asked", "unknown": "unknown", "refused": "refused"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRow:
-    """One call of a tool, as it is kept."""
+    """One call of a tool, as it is kept.
+
+    `added` and `removed` are None unless the diff of a change is stored; `holds` is set if nobody was asked about it.
+    """
 
     id: str
     project_id: int
@@ -41,8 +46,30 @@ class ToolCallRow:
     error: str | None = None
     connector_id: str | None = None
     approval_id: str | None = None
+    added: int | None = None
+    removed: int | None = None
+    holds: str | None = None
+    grant: str | None = None
     created_at: datetime | None = None
     finished_at: datetime | None = None
+
+    @property
+    def has_diff(self) -> bool:
+        return self.added is not None
+
+
+class ToolCallContents(TenantRepository):
+    """What the calls of one user's sessions changed; deleted with the session."""
+
+    table = tool_call_contents
+
+    def add(self, call: ToolCallRow, diff: str) -> None:
+        ids = {"call_id": call.id, "project_id": call.project_id, "session_id": call.session_id}
+        self._insert_unless_exists(ids | {"diff": diff})
+
+    def diff_of(self, project_id: int, call_id: str) -> str | None:
+        ids = tool_call_contents.c.project_id == project_id, tool_call_contents.c.call_id == call_id
+        return next((row.diff for row in self._find(*ids)), None)
 
 
 class ToolCallRepository(TenantRepository):
@@ -59,7 +86,7 @@ class ToolCallRepository(TenantRepository):
 
     def finish(self, call: ToolCallRow) -> bool:
         """Store what came of a call that was sent; return whether it is kept."""
-        values: dict[str, Any] = {"status": call.status, "error": call.error, "finished_at": datetime.now(UTC)}
+        values: dict[str, Any] = {name: getattr(call, name) for name in _OUTCOME} | {"finished_at": datetime.now(UTC)}
         if call.tool in SWAPS:
             values["arguments"] = call.arguments  # now with what became of each file
         return self._change(values, tool_calls.c.id == call.id)
@@ -138,9 +165,13 @@ def note_call(tx: Tx, call: ToolCallRow) -> None:
         calls.add(call)
 
 
-def finish_call(tx: Tx, call: ToolCallRow) -> None:
-    """Store the outcome of a call, whether it was recorded before or not."""
+def finish_call(tx: Tx, call: ToolCallRow, diff: str | None = None) -> None:
+    """Store the outcome of a call, whether it was recorded before or not, and the diff of what it changed."""
     calls = ToolCallRepository(tx)
+    if diff is not None and call.session_id is not None and SessionRepository(tx).lock_shared(call.session_id):
+        ToolCallContents(tx).add(call, diff)
+    else:
+        call = replace(call, added=None, removed=None)
     if not calls.finish(call):
         calls.add(replace(call, finished_at=datetime.now(UTC)))
 

@@ -351,8 +351,10 @@ export interface ChangedFile {
   added: number | null;
   removed: number | null;
   undone: boolean;
-  /** Approval of the last change, with its diff; null if it needed none. */
+  /** Approval of the last change; null if it needed none. */
   approval_id: string | null;
+  /** Last change, for `GET /my/projects/{project_id}/changes/{call_id}`; null without a stored diff. */
+  call_id: string | null;
   /** Number of changes. */
   changes: number;
 }
@@ -472,6 +474,22 @@ export interface Feedback {
 export interface FieldError {
   field: string;
   message: string;
+}
+
+/** What one call of a tool changed in a file. */
+export interface FileDiff {
+  /** Id of the tool call, and of the entry in the timeline. */
+  id: string;
+  agent: string;
+  action: "write" | "edit" | "delete";
+  path: string;
+  at: string;
+  /** Cut if it is long. */
+  diff: string;
+  /** How it was allowed: once, session or always; yes if the folder was connected with `--yes`. Null if it is not known. */
+  holds: string | null;
+  /** The grant because of which you were not asked. */
+  grant: string | null;
 }
 
 /** A file or folder of the connected folder. */
@@ -1578,10 +1596,14 @@ export interface TimelineFileChange {
   path: string | null;
   /** done; for an undo or redo also sent, failed, refused, unknown */
   status: string;
-  /** Number of lines, if a diff was shown. */
+  /** Number of lines, if a diff is stored. */
   added: number | null;
-  /** Number of lines, if a diff was shown. */
+  /** Number of lines, if a diff is stored. */
   removed: number | null;
+  /** Whether `GET /my/projects/{project_id}/changes/{id}` has the diff. */
+  has_diff: boolean;
+  /** How it was allowed: once, session or always; yes if the folder was connected with `--yes`. Null if the connector is older, and for an undo or redo. */
+  holds: string | null;
   /** Whether the change is undone now. */
   undone: boolean;
   /** For an undo or redo: the result per file. */
@@ -2589,6 +2611,13 @@ export interface Operations {
     headers: undefined;
     body: undefined;
     response: PageTurnChanges;
+  };
+  "GET /my/projects/{project_id}/changes/{call_id}": {
+    path: { project_id: string | number; call_id: string | number };
+    query: undefined;
+    headers: undefined;
+    body: undefined;
+    response: FileDiff;
   };
   "GET /my/projects/{project_id}/undo": {
     path: { project_id: string | number };

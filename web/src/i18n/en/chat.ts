@@ -94,6 +94,7 @@ export const chat = {
   allowed_once: "allowed once",
   allowed_session: "allowed for now",
   allowed_always: "always allowed",
+  allowed_yes: "allowed without asking",
   allPutBack: "What this answer changed was put back.",
   filePutBack: "{path} was put back.",
   fileRemoved: "{path} was removed.",

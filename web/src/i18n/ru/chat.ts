@@ -95,6 +95,7 @@ export const chat: Translated<typeof english> = {
   allowed_once: "разрешено один раз",
   allowed_session: "разрешено на время",
   allowed_always: "разрешено всегда",
+  allowed_yes: "разрешено без вопроса",
   allPutBack: "Изменения этого ответа отменены.",
   filePutBack: "{path} возвращён.",
   fileRemoved: "{path} убран.",

@@ -95,6 +95,7 @@ export const chat: Translated<typeof english> = {
   allowed_once: "允许一次",
   allowed_session: "暂时允许",
   allowed_always: "始终允许",
+  allowed_yes: "未询问即允许",
   allPutBack: "该回答的更改已还原。",
   filePutBack: "{path} 已还原。",
   fileRemoved: "{path} 已移除。",
