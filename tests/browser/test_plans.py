@@ -273,6 +273,7 @@ def test_failed_task_is_given_to_another_agent_and_another_is_skipped(view: Plan
     expect(view.log).to_contain_text("All of it, in one.")
 
 
+@pytest.mark.req("CHT-03.1")
 @pytest.mark.usefixtures("violations")
 def test_plan_asks_again_after_its_time_for_more_money_and_for_tools(view: PlanView) -> None:
     view.settings(approval_seconds=1)
@@ -284,9 +285,19 @@ def test_plan_asks_again_after_its_time_for_more_money_and_for_tools(view: PlanV
     expect(view.button("Approve")).to_have_count(0)
     view.settings()
     view.page.reload()
-    view.line.get_by_role("button", name="Open").click()
-    view.button("Ask again").click()
+    again = view.page.get_by_role("button", name="Ask again", exact=True)
+    expect(again).to_have_count(1)
+    expect(view.line).to_contain_text("3 tasks · 0 done · nobody answered in time")
+    expect(view.log.get_by_role("group", name="Notice")).to_have_count(0)  # whose Again would make another plan
+    expect(view.log.get_by_role("button", name="Again", exact=True)).to_have_count(0)
+    expect(view.page.get_by_role("navigation", name="Conversations").get_by_role("img")).to_have_count(0)
+    [session] = view.user.person.get("/my/chat/sessions")["items"]
+    assert session["state"] == "idle"
+    expired = view.workflow()["id"]
+    again.click()
     view.approve()
+    assert view.workflow()["id"] == expired
+    assert len(view.user.person.get("/my/workflows", session_id=view.user.session)["items"]) == 1
 
     expect(view.panel).to_contain_text(re.compile(r"Agreed were \$\S+, \$\S+ are spent, and the rest needs about \$"))
     expect(view.bar).to_contain_text("The plan costs more than agreed")

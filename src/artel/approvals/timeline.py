@@ -200,6 +200,7 @@ def _plan(plan: Workflow, tasks: Sequence[WorkflowTask]) -> TimelineItem:
             status=plan.status,
             tasks=len(own),
             tasks_done=done,
+            error_code=plan.error_code,
             cost=cost,
             started_at=plan.started_at,
             finished_at=plan.finished_at,

@@ -332,6 +332,7 @@ class TimelinePlan(ResponseBody):
     status: str = Field(examples=["completed"])
     tasks: int = Field(examples=[3])
     tasks_done: int = Field(examples=[3])
+    error_code: str | None = Field(description="Why it ended so.", examples=["approval_timeout"])
     cost: float | None = Field(description="In dollars; null if a price is unknown.")
     started_at: datetime | None
     finished_at: datetime | None

@@ -1639,6 +1639,8 @@ export interface TimelinePlan {
   status: string;
   tasks: number;
   tasks_done: number;
+  /** Why it ended so. */
+  error_code: string | null;
   /** In dollars; null if a price is unknown. */
   cost: number | null;
   started_at: string | null;
