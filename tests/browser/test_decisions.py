@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from tests.conftest import StartServer, with_model
 from tests.connector import connected
 from tests.deadlines import eventually
 from tests.folders import connected_folder
-from tests.model_server import Behaviour, ByMark, Fail, ModelRequest, ModelServer, Say, Tool
+from tests.model_server import Behaviour, ByMark, Fail, Hold, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
 
@@ -66,7 +66,7 @@ def folder(person: Person, project_id: int, diff: str = DIFF, **hello: Any) -> I
             thread.join(10)
 
 
-def call(name: str, **arguments: Any) -> Say:
+def call(name: str, /, **arguments: Any) -> Say:
     return Say(tools=[Tool(name, json.dumps(arguments))])
 
 
@@ -74,11 +74,12 @@ def write(path: str = "app.py", content: str = "new") -> Say:
     return call("tool_write_file", path=path, content=content)
 
 
-def in_turn(answers: list[Say]) -> Behaviour:
+def in_turn(answers: Sequence[Behaviour]) -> Behaviour:
     """Return a model that gives one answer after the other."""
+    each = iter(answers)
 
     async def answer(request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
-        return await answers.pop(0)(request, http)
+        return await next(each)(request, http)
 
     return answer
 
@@ -110,10 +111,10 @@ class CoderChat:
     def open(self) -> None:
         self._session = open_session(self.page, self.person, self.project)
 
-    def script(self, *answers: Say) -> None:
+    def script(self, *answers: Behaviour) -> None:
         self._models[self.mark] = in_turn(list(answers))
 
-    def ask(self, *answers: Say) -> None:
+    def ask(self, *answers: Behaviour) -> None:
         """Send a message that the model answers so."""
         self.script(*answers)
         sent = self.person.post(self._session, f"{self.mark} please", "agent_coder", {"Prefer": "respond-async"})
@@ -235,6 +236,36 @@ def test_change_that_nobody_was_asked_about_shows_its_diff(chat: CoderChat, tmp_
     expect(page.get_by_role("dialog").get_by_role("row").last).to_contain_text("second \\u202e")
     granted = "You allowed such changes for now (./*.py)" if way == "grant" else "This folder asks about no changes."
     expect(page.get_by_role("dialog")).to_contain_text(granted)
+
+
+@pytest.mark.req("CHT-10.1", "CHT-10.6")
+@pytest.mark.usefixtures("violations")
+def test_results_of_calls_are_seen_live_and_after_a_reload(chat: CoderChat, tmp_path: Path) -> None:
+    page = chat.page
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("first \u202e line\nsecond line\n")
+    (tmp_path / "work" / "fail.sh").write_text("echo two are missing; echo see the log; exit 3")
+    reads = [call("tool_read_file", path="a.txt"), call("tool_search_files", query="second")]
+    held = Hold("All is read.")
+    chat.open()
+    with connected_folder(tmp_path, chat.person, chat.project, "--ask=browser", "--run", "test=sh fail.sh"):
+        chat.ask(*reads, call("tool_run_command", name="test"), held)
+        chat.press("Allow once")
+        eventually(lambda: held.arrived)
+        for _ in range(2):
+            results = chat.log.locator("summary").filter(has_text="Result")
+            expect(results).to_have_count(3)
+            page.get_by_text("Read a.txt").click()
+            page.get_by_text("Ran test").click()
+            expect(results.nth(0)).to_have_text("Result first \\u202e line")
+            expect(results.nth(1)).to_have_text("Result · 1 entry a.txt:2: second line")
+            expect(results.nth(2)).to_have_text("Result · exit code 3 two are missing")
+            expect(page.get_by_text("see the log")).not_to_be_visible()  # folded
+            results.nth(2).click()
+            expect(page.get_by_text("see the log")).to_be_visible()
+            held.release()
+            expect(chat.log).to_contain_text("All is read.")
+            page.reload()
 
 
 @pytest.mark.req("CHT-10.1", "CHT-03.2")

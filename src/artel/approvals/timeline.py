@@ -23,6 +23,7 @@ from artel.contract.chat import (
     TimelineNotice,
     TimelinePlan,
     TimelineToolCall,
+    ToolCallResult,
 )
 from artel.contract.http import Page
 from artel.errors import TimelineItemNotFound
@@ -32,7 +33,7 @@ from artel.sessions.answers import shown_messages
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository, StoredSession
 from artel.text import shorten
-from artel.turns.tool_calls import REDO, SWAPS, ToolCallRepository, ToolCallRow
+from artel.turns.tool_calls import REDO, SWAPS, ToolCallContents, ToolCallRepository, ToolCallRow
 
 TEXT_CHARACTERS = 300
 VALUE_CHARACTERS = 1_000
@@ -165,6 +166,7 @@ def _items(
     approvals, calls = ApprovalRepository(connection, principal), ToolCallRepository(connection, principal)
     ids = {rank: [key for of, key in order if of == rank] for rank in (_MESSAGE, _PLAN, _APPROVAL, _CALL)}
     names = AgentRepository(connection, principal).by_id(session.project_id) if ids[_APPROVAL] else {}
+    results = ToolCallContents(connection, principal).results(ids[_CALL]) if ids[_CALL] else {}
     tasks = TaskRepository(connection, principal).of(*ids[_PLAN]) if ids[_PLAN] else []
     stored = messages.by_ids(session.id, ids[_MESSAGE])
     shown = shown_messages(connection, principal, stored)
@@ -172,7 +174,7 @@ def _items(
         _MESSAGE: {message.id: _message(message, as_shown) for message, as_shown in zip(stored, shown, strict=True)},
         _PLAN: {plan.id: _plan(plan, tasks) for plan in plans.by_ids(ids[_PLAN])},
         _APPROVAL: {approval.id: _approval(approval, names) for approval in approvals.by_ids(ids[_APPROVAL])},
-        _CALL: _calls(session.id, calls.by_ids(ids[_CALL]), approvals, calls),
+        _CALL: _calls(session.id, calls.by_ids(ids[_CALL]), approvals, calls, results),
     }
     return [items[rank][key] for rank, key in order if key in items[rank]]
 
@@ -233,7 +235,11 @@ def _approval(approval: Approval, names: Mapping[int, str]) -> TimelineItem:
 
 
 def _calls(
-    session_id: str, found: Sequence[ToolCallRow], approvals: ApprovalRepository, calls: ToolCallRepository
+    session_id: str,
+    found: Sequence[ToolCallRow],
+    approvals: ApprovalRepository,
+    calls: ToolCallRepository,
+    results: Mapping[str, ToolCallResult],
 ) -> dict[str, TimelineItem]:
     approved = approvals.by_ids([call.approval_id for call in found if call.approval_id is not None])
     decisions = {approval.id: approval for approval in approved}
@@ -241,15 +247,17 @@ def _calls(
     paths = {path for call in changes if isinstance(path := call.arguments.get("path"), str)}
     turn_ids = {call.turn_id for call in changes if call.turn_id is not None}
     swaps = calls.swaps_of(session_id, turn_ids, paths)
-    return {call.id: _call(call, decisions.get(call.approval_id or ""), swaps) for call in found}
+    return {call.id: _call(call, decisions.get(call.approval_id or ""), swaps, results.get(call.id)) for call in found}
 
 
-def _call(call: ToolCallRow, decision: Approval | None, swaps: Sequence[ToolCallRow]) -> TimelineItem:
+def _call(
+    call: ToolCallRow, decision: Approval | None, swaps: Sequence[ToolCallRow], result: ToolCallResult | None
+) -> TimelineItem:
     common = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
     action = call.tool if call.tool in SWAPS else CHANGING_TOOLS.get(call.tool)
     if action is None or (action not in SWAPS and call.status != "done"):
         error = call.error and shorten(call.error, VALUE_CHARACTERS)
-        payload = TimelineToolCall.of(call, arguments=_shortened(call.arguments), error=error)
+        payload = TimelineToolCall.of(call, arguments=_shortened(call.arguments), error=error, result=result)
         return TimelineItem(**common, kind="tool_call", text=_call_text(call), tool_call=payload)
     path, files = call.arguments.get("path"), _files(call)
     added, removed = lines_of(call, decision)

@@ -294,6 +294,15 @@ class WorkflowState(ResponseBody):
     finished_at: datetime | None
 
 
+class ToolCallResult(ResponseBody):
+    """What is shown of the result of a tool call."""
+
+    text: str = Field(description="Its beginning: at most 2,000 characters; of lists the first 50 entries, by line.")
+    is_cut: bool
+    count: int | None = Field(description="Entries of a list: hits, files, pages or memories.", examples=[12])
+    exit_code: int | None = Field(description="Of a command.", examples=[0])
+
+
 class TimelineToolCall(ResponseBody):
     """A tool call that changed no file of the user."""
 
@@ -304,6 +313,7 @@ class TimelineToolCall(ResponseBody):
     status: str = Field(description="sent, done, unchanged, failed, refused, unknown or cancelled", examples=["done"])
     error: str | None
     approval_id: str | None
+    result: ToolCallResult | None = Field(description="Null if it has none, or an older server made the call.")
 
 
 class TimelineApproval(ResponseBody):

@@ -1,6 +1,6 @@
-"""The table of what tool calls changed: apart from the audit log, which outlives the session."""
+"""The table of what tool calls changed and returned: apart from the audit log, which outlives the session."""
 
-from sqlalchemy import Column, Index, String, Table, Text
+from sqlalchemy import JSON, Column, Index, String, Table, Text
 
 from artel.db.columns import of_session
 from artel.db.tables import metadata
@@ -11,5 +11,6 @@ tool_call_contents = Table(
     Column("call_id", String(36), primary_key=True),
     *of_session(),
     Column("diff", Text),
+    Column("result", JSON(none_as_null=True)),  # what is shown of it
     Index(None, "session_id"),
 )

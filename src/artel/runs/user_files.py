@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from artel.approvals.timeline import CHANGING_TOOLS, count_lines
 from artel.approvals.transactions import use
 from artel.connector_gateway.repository import OnlineConnector, find_connector
+from artel.contract.chat import ToolCallResult
 from artel.contract.connector import CALLS, MUTATING_METHODS, Call, CallApproval, CallResult
 from artel.contract.http import Agent
 from artel.db.attempts import patiently
@@ -28,8 +29,17 @@ from artel.text import storable
 from artel.tools.consent import Decision
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS, FileBeginning, FileState, ReadFile
 from artel.tools.policy import Policy
+from artel.tools.shown_result import MOST_ENTRIES, first_entries, shown_result
 from artel.tools.toolbox import AuditRecord, without_contents
-from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
+from artel.turns.tool_calls import (
+    ERROR_CHARACTERS,
+    NOTHING,
+    CallContents,
+    ToolCallRow,
+    finish_call,
+    note_call,
+    status_of,
+)
 
 CALL_SECONDS = 25.0  # less than a run may go without progress
 LOOK_SECONDS = 5.0
@@ -70,7 +80,8 @@ class RunFiles:
 
     async def record(self, call: AuditRecord) -> None:
         """Log a call; raise if that fails, which stops the run."""
-        await self._store(note_call, self._row(uuid7(), call), at_once=call.status == "cancelled")
+        note = partial(note_call, contents=CallContents(result=call.result))
+        await self._store(note, self._row(uuid7(), call), at_once=call.status == "cancelled")
 
     def _row(self, call_id: str, call: AuditRecord) -> ToolCallRow:
         return ToolCallRow(
@@ -141,8 +152,20 @@ class RunFiles:
             await self._note_end(row, "unknown" if method in MUTATING_METHODS else "failed", error)
             raise
         changed, diff = _changed(row, result)
-        await self._note_end(changed, status_of(result), result.error, diff)
+        contents = CallContents(diff, await self._shown(tool, result) if diff is None else None)
+        await self._note_end(changed, status_of(result), result.error, contents)
         return result
+
+    async def _shown(self, tool: str, result: CallResult) -> ToolCallResult | None:
+        """Return what is shown of a result, without what the rules of the project deny."""
+        if status_of(result) != "done" or tool in CHANGING_TOOLS:
+            return None
+        filtered = (await self.policy()).filtered(tool, first_entries(result.more))
+        shown = shown_result(filtered)
+        total = max((len(each) for each in result.more.values() if isinstance(each, list)), default=0)
+        if shown is None or shown.count is None or total <= MOST_ENTRIES:
+            return shown
+        return shown.model_copy(update={"is_cut": True, "count": total})
 
     async def _send(
         self, row: ToolCallRow, method: str, params: Mapping[str, Any], approval: Decision | None
@@ -201,11 +224,17 @@ class RunFiles:
             await patiently(lambda: self._database.run(write, row), "note")
 
     async def _note_end(
-        self, row: ToolCallRow, status: str, error: str | None, diff: str | None = None, *, at_once: bool = False
+        self,
+        row: ToolCallRow,
+        status: str,
+        error: str | None,
+        contents: CallContents = NOTHING,
+        *,
+        at_once: bool = False,
     ) -> None:
         ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
         try:
-            await self._store(partial(finish_call, diff=diff), ended, at_once=at_once)
+            await self._store(partial(finish_call, contents=contents), ended, at_once=at_once)
         except ArtelError as failure:  # the log already has the call as sent
             log.warning("end_of_call_not_noted", call_id=row.id, reason=failure.detail)
 

@@ -1658,6 +1658,8 @@ export interface TimelineToolCall {
   status: string;
   error: string | null;
   approval_id: string | null;
+  /** Null if it has none, or an older server made the call. */
+  result: ToolCallResult | null;
 }
 
 /** A bearer token. */
@@ -1666,6 +1668,17 @@ export interface Token {
   token_type: "bearer";
   /** Seconds from now. */
   expires_in: number;
+}
+
+/** What is shown of the result of a tool call. */
+export interface ToolCallResult {
+  /** Its beginning: at most 2,000 characters; of lists the first 50 entries, by line. */
+  text: string;
+  is_cut: boolean;
+  /** Entries of a list: hits, files, pages or memories. */
+  count: number | null;
+  /** Of a command. */
+  exit_code: number | null;
 }
 
 /** A tool that is available to the project's agents. */

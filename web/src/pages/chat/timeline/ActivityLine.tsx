@@ -79,6 +79,7 @@ function StoredCall({ entry: { at, tool_call } }: { entry: Call }) {
         </time>
       </div>
       <Given values={tool_call.arguments} />
+      {tool_call.result !== null && <Result result={tool_call.result} />}
       {error !== null && (
         <p className={classes(styles.callError, "data")}>
           {t("chat.callError")}: {visible(error, "\n")}
@@ -100,6 +101,27 @@ function Given({ values }: { values: Readonly<Record<string, unknown>> }) {
         </div>
       ))}
     </dl>
+  );
+}
+
+/** The beginning of what a call returned, folded to its first line. */
+function Result({ result: { text, is_cut, count, exit_code: code } }: { result: NonNullable<Call["tool_call"]["result"]> }) {
+  const t = useT();
+  const shown = visible(text, "\n\t");
+  const [first = ""] = shown.split("\n", 1);
+  const facts = [t("chat.result"), count === null ? null : t("chat.resultCount", { count }), code === null ? null : t("chat.exitCode", { code })];
+  return (
+    <details className={styles.result}>
+      <summary>
+        <span className="ellipsis data">
+          <span className={styles.faint}>{facts.filter(Boolean).join(" · ")}</span> {first}
+        </span>
+      </summary>
+      <pre className="data" tabIndex={0} aria-label={t("chat.result")}>
+        {shown}
+        {is_cut && "\n…"}
+      </pre>
+    </details>
   );
 }
 
