@@ -313,6 +313,8 @@ class TimelineToolCall(ResponseBody):
     status: str = Field(description="sent, done, unchanged, failed, refused, unknown or cancelled", examples=["done"])
     error: str | None
     approval_id: str | None
+    workflow_id: str | None = Field(description="Null if it was not for a task of a plan.")
+    task_id: str | None = Field(examples=["1"])
     result: ToolCallResult | None = Field(description="Null if it has none, or an older server made the call.")
 
 
@@ -373,6 +375,8 @@ class TimelineFileChange(ResponseBody):
     undone: bool = Field(description="Whether the change is undone now.")
     files: list[FileOutcome] = Field(description="For an undo or redo: the result per file.")
     approval_id: str | None
+    workflow_id: str | None = Field(description="Null if it was not for a task of a plan.")
+    task_id: str | None = Field(examples=["1"])
 
 
 class TimelineNotice(ResponseBody):

@@ -346,6 +346,8 @@ tool_calls = _table(
     *of_project(),
     Column("session_id", String(36)),
     Column("turn_id", String(36)),
+    Column("workflow_id", String(36)),  # of a task of a plan
+    Column("task_id", String(64)),
     Column("agent_id", Id),
     Column("agent", String(63), nullable=False),
     Column("tool", String(100), nullable=False),

@@ -89,6 +89,8 @@ class RunFiles:
             project_id=self._space.project_id,
             session_id=self._task.session_id or None,
             turn_id=self._task.turn_id or None,
+            workflow_id=self._task.listener.workflow_id or None,
+            task_id=self._task.listener.task_id if self._task.listener.workflow_id else None,
             agent_id=self._agent.id,
             agent=self._agent.name,
             tool=call.tool,

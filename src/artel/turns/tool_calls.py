@@ -38,6 +38,8 @@ class ToolCallRow:
     project_id: int
     session_id: str | None = None
     turn_id: str | None = None
+    workflow_id: str | None = None
+    task_id: str | None = None
     agent_id: int | None = None
     agent: str = ""
     tool: str

@@ -1609,6 +1609,9 @@ export interface TimelineFileChange {
   /** For an undo or redo: the result per file. */
   files: FileOutcome[];
   approval_id: string | null;
+  /** Null if it was not for a task of a plan. */
+  workflow_id: string | null;
+  task_id: string | null;
 }
 
 /** An entry of the timeline; the field with the name of its kind has the details. */
@@ -1658,6 +1661,9 @@ export interface TimelineToolCall {
   status: string;
   error: string | null;
   approval_id: string | null;
+  /** Null if it was not for a task of a plan. */
+  workflow_id: string | null;
+  task_id: string | null;
   /** Null if it has none, or an older server made the call. */
   result: ToolCallResult | null;
 }
