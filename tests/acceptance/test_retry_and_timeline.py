@@ -284,7 +284,7 @@ def test_refused_call_is_not_described_as_done(person: Person, model: ModelServe
     assert call["text"].startswith("agent_coder was not allowed to read .env: ")
 
 
-@pytest.mark.req("CHT-10.6")
+@pytest.mark.req("CHT-10.1")
 def test_timeline_shows_results_in_short(person: Person, model: ModelServer, mark: str, tmp_path: Path) -> None:
     user = CoderUser(person, person.project()["id"], model, mark)
     (tmp_path / "work").mkdir()

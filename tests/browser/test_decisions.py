@@ -238,7 +238,7 @@ def test_change_that_nobody_was_asked_about_shows_its_diff(chat: CoderChat, tmp_
     expect(page.get_by_role("dialog")).to_contain_text(granted)
 
 
-@pytest.mark.req("CHT-10.1", "CHT-10.6")
+@pytest.mark.req("CHT-10.1")
 @pytest.mark.usefixtures("violations")
 def test_results_of_calls_are_seen_live_and_after_a_reload(chat: CoderChat, tmp_path: Path) -> None:
     page = chat.page

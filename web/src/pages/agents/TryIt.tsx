@@ -6,6 +6,7 @@ import type { Agent } from "@/api/types";
 import { problemText } from "@/i18n/problemText";
 import { Conversation } from "@/state/session/conversation";
 import { type Row, createRows } from "@/state/session/rows";
+import { visible } from "@/state/visible";
 import { Avatar, FormError, IconButton, Spinner } from "@/ui/components";
 import { agentLabel } from "@/ui/agents";
 import { useProject, useSelected, useT } from "@/ui/hooks";
@@ -13,6 +14,7 @@ import { Markdown } from "@/ui/markdown/Markdown";
 import { Link } from "@/ui/router";
 import { paths } from "@/ui/routes";
 import { SidePanel } from "@/ui/shell";
+import { toolLabel } from "@/ui/tools";
 import styles from "./Agents.module.css";
 
 /** A chat with one agent beside its profile. The conversation is made by its first message. */
@@ -121,10 +123,10 @@ function TrialRow({ row, conversation, agent }: { row: Row; conversation: Conver
   const draft = useSelected(conversation.store, (state) => (row.kind === "draft" ? state.drafts[row.messageId]?.text : undefined));
   if (row.kind === "sending") return <p className={styles.said}>{row.sending.content}</p>;
   if (row.kind === "draft") return <Answer agent={agent} text={draft ?? ""} isGrowing />;
-  if (row.kind !== "entry") return <p className="muted small">{t("chat.usesTool", { agent: agentLabel(agent.name), tool: row.call.tool })}</p>;
+  if (row.kind !== "entry") return <p className="muted small">{t("chat.usesTool", { agent: agentLabel(agent.name), tool: visible(toolLabel(row.call.tool)) })}</p>;
   const { entry } = row;
   if (entry.kind === "message") return entry.message.role === "user" ? <p className={`${styles.said ?? ""} data`}>{entry.message.content}</p> : <Answer agent={agent} text={entry.message.content} />;
-  if (entry.kind === "tool_call") return <p className="muted small">{t("chat.usesTool", { agent: agentLabel(agent.name), tool: entry.tool_call.tool })}</p>;
+  if (entry.kind === "tool_call") return <p className="muted small">{t("chat.usesTool", { agent: agentLabel(agent.name), tool: visible(toolLabel(entry.tool_call.tool)) })}</p>;
   if (entry.kind === "notice") return <p className={styles.notice}>{t("agents.tryFailed", { reason: entry.text })}</p>;
   return null;
 }

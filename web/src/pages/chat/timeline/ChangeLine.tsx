@@ -11,6 +11,7 @@ import { visible } from "@/state/visible";
 import { agentLabel } from "@/ui/agents";
 import { Button, Moment, classes } from "@/ui/components";
 import { useProjectState, useSelected, useT } from "@/ui/hooks";
+import { toolLabel } from "@/ui/tools";
 import { useChat } from "../chatContext";
 import { useAttempt } from "../useAttempt";
 import { subjectOf } from "./ActivityLine";
@@ -119,7 +120,7 @@ export const DecisionLine = memo(function DecisionLine({ entry }: { entry: Entry
   const { kind, tool, status, holds, feedback, decided_at, agent_id } = entry.approval;
   const agent = agentLabel(project?.agents.find(({ id }) => id === agent_id)?.name ?? "") || t("chat.anAgent");
   const what = subjectOf(entry.approval.arguments);
-  const wanted = kind === "tool" ? tOr(`chat.wanted_${tool}`, t("chat.wantedOther", { agent, tool, what }), { agent, what }) : kind === "plan" ? t("chat.wantedPlan") : t("chat.wantedBudget");
+  const wanted = kind === "tool" ? tOr(`chat.wanted_${tool}`, t("chat.wantedOther", { agent, tool: visible(toolLabel(tool)), what }), { agent, what }) : kind === "plan" ? t("chat.wantedPlan") : t("chat.wantedBudget");
   const isAllowed = status === "approved" || status === "used";
   const answer = isAllowed && kind === "tool" ? tOr(`chat.youAllowed_${holds ?? "once"}`, t("chat.youAllowed_once")) : tOr(`chat.decision_${status}`, status);
   return (
