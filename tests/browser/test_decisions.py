@@ -120,6 +120,10 @@ class CoderChat:
         sent = self.person.post(self._session, f"{self.mark} please", "agent_coder", {"Prefer": "respond-async"})
         assert sent.status_code == 202
 
+    def timeline(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.person.get(f"/my/chat/{self._session}/timeline")["items"]
+        return items
+
     def press(self, name: str) -> None:
         self.page.get_by_role("button", name=name, exact=True).click()
 
@@ -616,3 +620,24 @@ def test_what_failed_or_expired_meanwhile_is_in_the_inbox_until_it_was_seen(
     page.reload()
     expect(page.get_by_text("Nothing waits for you")).to_be_visible()
     expect(entries).to_have_count(0)
+
+
+@pytest.mark.req("CHT-10.1")
+@pytest.mark.usefixtures("violations")
+def test_notice_is_in_the_chosen_language_with_the_words_of_the_server(chat: CoderChat) -> None:
+    page = chat.page
+    chat.open()
+    address = page.url
+    page.goto("/settings")
+    page.get_by_role("combobox", name="Language").select_option("Русский")
+    expect(page.get_by_role("heading", level=1, name="Настройки")).to_be_visible()
+    page.goto(address)
+    chat.ask(Fail(401))
+    expect(page.get_by_role("log")).to_contain_text("Сервер модели отклонил запрос: проверьте ключ и имя модели.")
+    [stored] = [item for item in chat.timeline() if item["kind"] == "notice"]
+    words = page.get_by_text("Слова сервера")
+    folded = page.get_by_role("log").locator("details")
+    expect(folded).to_have_js_property("open", False)
+    words.click()
+    expect(folded).to_have_js_property("open", True)
+    expect(folded).to_contain_text(stored["text"][:30])

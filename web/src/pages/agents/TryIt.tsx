@@ -3,7 +3,7 @@ import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { call } from "@/api/client";
 import { Problem } from "@/api/problem";
 import type { Agent } from "@/api/types";
-import { problemText } from "@/i18n/problemText";
+import { codeText, problemText } from "@/i18n/problemText";
 import { Conversation } from "@/state/session/conversation";
 import { type Row, createRows } from "@/state/session/rows";
 import { visible } from "@/state/visible";
@@ -127,7 +127,7 @@ function TrialRow({ row, conversation, agent }: { row: Row; conversation: Conver
   const { entry } = row;
   if (entry.kind === "message") return entry.message.role === "user" ? <p className={`${styles.said ?? ""} data`}>{entry.message.content}</p> : <Answer agent={agent} text={entry.message.content} />;
   if (entry.kind === "tool_call") return <p className="muted small">{t("chat.usesTool", { agent: agentLabel(agent.name), tool: visible(toolLabel(entry.tool_call.tool)) })}</p>;
-  if (entry.kind === "notice") return <p className={styles.notice}>{t("agents.tryFailed", { reason: entry.text })}</p>;
+  if (entry.kind === "notice") return <p className={styles.notice}>{t("agents.tryFailed", { reason: codeText(entry.notice.code ?? "", entry.text) })}</p>;
   return null;
 }
 
