@@ -641,3 +641,24 @@ def test_notice_is_in_the_chosen_language_with_the_words_of_the_server(chat: Cod
     words.click()
     expect(folded).to_have_js_property("open", True)
     expect(folded).to_contain_text(stored["text"][:30])
+
+
+@pytest.mark.req("CHT-10.3")
+@pytest.mark.usefixtures("violations")
+def test_enter_breaks_the_line_of_an_edited_message_if_the_user_wants_so(chat: CoderChat) -> None:
+    page = chat.page
+    chat.open()
+    address = page.url
+    page.goto("/settings")
+    page.get_by_role("switch", name="Enter sends").uncheck()
+    page.goto(address)
+    chat.ask(Say("First."))
+    expect(chat.log).to_contain_text("First.")
+    chat.script(Say("Second."))
+    page.get_by_role("button", name="Edit").first.click()
+    box = page.get_by_role("textbox", name="Edit")
+    box.press("End")
+    box.press("Enter")
+    expect(box).to_have_value(f"{chat.mark} please\n")
+    box.press("Control+Enter")
+    expect(chat.log).to_contain_text("Second.")

@@ -7,9 +7,11 @@ import { codeText, problemText } from "@/i18n/problemText";
 import { Conversation } from "@/state/session/conversation";
 import { type Row, createRows } from "@/state/session/rows";
 import { visible } from "@/state/visible";
+import { preferences } from "@/state/preferences";
 import { Avatar, FormError, IconButton, Spinner } from "@/ui/components";
 import { agentLabel } from "@/ui/agents";
-import { useProject, useSelected, useT } from "@/ui/hooks";
+import { useCell, useProject, useSelected, useT } from "@/ui/hooks";
+import { isSendKey } from "@/ui/sendKey";
 import { Markdown } from "@/ui/markdown/Markdown";
 import { Link } from "@/ui/router";
 import { paths } from "@/ui/routes";
@@ -24,6 +26,7 @@ export function TryIt({ agent, isUnsaved, onClose }: { agent: Agent; isUnsaved: 
   const label = agentLabel(agent.name);
   const [conversation, setConversation] = useState<Conversation | null>(null);
   const [text, setText] = useState("");
+  const { enterSends } = useCell(preferences);
   const [problem, setProblem] = useState<string | null>(null);
   const isSending = useRef(false);
   useEffect(() => () => conversation?.close(), [conversation]);
@@ -53,7 +56,7 @@ export function TryIt({ agent, isUnsaved, onClose }: { agent: Agent; isUnsaved: 
     }
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    if (!isSendKey(event, enterSends)) return;
     event.preventDefault();
     void send();
   };
