@@ -662,3 +662,14 @@ def test_enter_breaks_the_line_of_an_edited_message_if_the_user_wants_so(chat: C
     expect(box).to_have_value(f"{chat.mark} please\n")
     box.press("Control+Enter")
     expect(chat.log).to_contain_text("Second.")
+
+
+@pytest.mark.req("CHT-10.1")
+@pytest.mark.usefixtures("violations")
+def test_raise_the_budget_leads_to_its_field(chat: CoderChat) -> None:
+    budget = {"settings": {"monthly_budget_usd": 0.0001}}
+    chat.person.http.patch(f"/my/projects/{chat.project}", json=budget).raise_for_status()
+    chat.open()
+    chat.ask(Say("Too dear."))
+    chat.press("Raise the budget")
+    expect(chat.page).to_have_url(re.compile(r"/settings/approvals$"))

@@ -63,7 +63,7 @@ function Remedy({ code }: { code: string }) {
   const isAdmin = account.phase === "signed_in" && account.account.is_admin;
   if (code === "budget_exceeded") {
     return (
-      <Button size="small" onClick={() => navigate(paths.projectSettings(project.id))}>
+      <Button size="small" onClick={() => navigate(paths.projectSettings(project.id, "approvals"))}>
         {t("chat.raiseBudget")}
       </Button>
     );
