@@ -42,7 +42,7 @@ WITHOUT_OWNER = frozenset(
 )
 
 
-TABLE_MODULES = ("artel.db.tables", "artel.db.attachment_tables", "artel.db.node_tables")
+TABLE_MODULES = ("artel.db.tables", "artel.db.attachment_tables", "artel.db.node_tables", "artel.db.tool_call_tables")
 
 
 def complaints(path: Path) -> list[str]:

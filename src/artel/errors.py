@@ -179,6 +179,10 @@ class TimelineItemNotFound(ArtelError, kind=Kind.NOT_FOUND, code="timeline_item_
     """The timeline of the session has no such item."""
 
 
+class DiffNotFound(ArtelError, kind=Kind.NOT_FOUND, code="diff_not_found"):
+    """The project has no such change, or its diff is not stored."""
+
+
 class NotAnAnswer(ArtelError, kind=Kind.CONFLICT, code="not_an_answer"):
     """Only answers of agents take feedback."""
 

@@ -1,5 +1,6 @@
 """Agents with a real connector on a real folder, and a scripted model that calls the tools."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from tests.actors.coder_user import CoderUser
 from tests.deadlines import eventually
 from tests.folders import connected_folder
 from tests.model_server import ByMark, ModelServer, Say, Tool
-from tests.people import Person
+from tests.people import Person, assert_problem
 from tests.running import Server, artel
 
 pytestmark = pytest.mark.any_database
@@ -345,3 +346,45 @@ def test_connector_is_unreachable_from_other_projects(user: CoderUser, tmp_path:
         state = next((tmp_path / "config" / "connectors").iterdir())
         log = state / "audit.jsonl"
         assert not log.exists() or "mine.txt" not in log.read_text()
+
+
+@pytest.mark.req("CHT-10.1", "DEC-02.6")
+@pytest.mark.parametrize("way", ["grant", "yes"])
+def test_change_that_nobody_was_asked_about_has_its_diff(
+    user: CoderUser, chat_server: Server, tmp_path: Path, way: str
+) -> None:
+    other = Person.register(chat_server.url)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "b.py").write_text("old\n")
+    edit = ("tool_edit_file", {"path": "b.py", "old": "old", "new": "new\nmore"})
+    user.script(("tool_write_file", {"path": "a.py", "content": "a\n"}), edit)
+    changes = f"/my/projects/{user.project}/changes"
+    with connected_folder(tmp_path, user.person, user.project, "--yes" if way == "yes" else "--ask=browser"):
+        answer = user.ask()
+        if way == "grant":
+            user.decide(answer["approval_id"], decision="approve", changes={"holds": "session"})
+            user.ended(answer["turn_id"])
+
+    items = user.person.get(f"/my/chat/{user.session}/timeline")["items"]
+    first, second = [item for item in items if item["kind"] == "file_change"]
+    held = "session" if way == "grant" else "yes"
+    for item, counts in ((first, (1, 0)), (second, (2, 1))):
+        change = item["file_change"]
+        assert (change["added"], change["removed"], change["has_diff"], change["holds"]) == (*counts, True, held)
+    assert second["file_change"]["approval_id"] is None
+    diff = user.person.get(f"{changes}/{second['id']}")
+    assert "-old\n+new\n+more\n" in diff["diff"]
+    assert (diff["path"], diff["action"], diff["holds"]) == ("b.py", "edit", held)
+    assert diff["grant"] == ("write ./*.py" if way == "grant" else None)
+    [turn] = user.person.get(changes)["items"]
+    assert [(file["added"], file["removed"], file["call_id"]) for file in turn["files"]] == [
+        (1, 0, first["id"]),
+        (2, 1, second["id"]),
+    ]
+    assert "diff" not in json.dumps(user.heard())  # the model knows what it wrote
+    assert_problem(other.http.get(f"{changes}/{second['id']}"), 404, "project_not_found")
+    elsewhere = f"/my/projects/{user.person.project()['id']}/changes/{second['id']}"
+    assert_problem(user.person.http.get(elsewhere), 404, "diff_not_found")
+
+    assert user.person.http.delete(f"/my/chat/sessions/{user.session}").status_code == 204
+    assert_problem(user.person.http.get(f"{changes}/{second['id']}"), 404, "diff_not_found")

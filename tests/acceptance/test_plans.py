@@ -412,6 +412,7 @@ def test_workflows_are_listed_by_session_and_project(user: PlanUser, other: Pers
     assert_problem(other.http.get("/my/workflows", params=query), 404, "session_not_found")
 
 
+@pytest.mark.req("CHT-12.1", "UWS-25.2")
 def test_undecided_plan_times_out_and_approval_can_be_renewed(user: PlanUser) -> None:
     settings = {"settings": {"approval_seconds": 1}}
     assert user.person.http.patch(f"/my/projects/{user.project['id']}", json=settings).status_code == 200
@@ -422,6 +423,14 @@ def test_undecided_plan_times_out_and_approval_can_be_renewed(user: PlanUser) ->
     [expired] = user.person.get("/my/approvals", status="expired")["items"]
     late = user.person.http.post(f"/my/approvals/{expired['id']}/confirm", json={"decision": "approve"})
     assert_problem(late, 409, "approval_decided")
+    assert user.person.get(f"/my/chat/sessions/{user.session}")["state"] == "idle"  # nothing has failed
+    assert user.person.get("/my/failures")["items"] == []
+    activity = user.person.get(f"/my/projects/{user.project['id']}/activity")
+    assert (activity["totals"]["messages"], activity["totals"]["failed"]) == (1, 0)
+    assert [(agent["messages"], agent["failed"]) for agent in activity["by_agent"] if not agent["agent"]] == [(1, 0)]
+    timeline = user.person.get(f"/my/chat/{user.session}/timeline")["items"]
+    [plan] = [item["plan"] for item in timeline if item["kind"] == "plan"]
+    assert (plan["status"], plan["error_code"]) == ("timeout", "approval_timeout")
     user.person.http.patch(f"/my/projects/{user.project['id']}", json={"settings": {}})
 
     again = user.person.http.post(f"/my/approvals/{expired['id']}/ask-again")

@@ -352,6 +352,38 @@ def test_task_of_a_plan_that_was_not_approved_is_not_described_as_done(
 
 
 @pytest.mark.req("CHT-10.1")
+def test_timeline_shows_results_in_short(person: Person, model: ModelServer, mark: str, tmp_path: Path) -> None:
+    user = CoderUser(person, person.project()["id"], model, mark)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "long.txt").write_text("word\n" * 1_000)
+    for number in range(60):
+        (tmp_path / "work" / f"{number:02}.txt").write_text("")
+    user.script(
+        ("tool_read_file", {"path": "long.txt"}),
+        ("tool_list_directory", {"path": "."}),
+        ("tool_run_command", {"name": "test"}),
+        ("write_file", {"path": "notes.md", "content": "mine"}),
+        ("read_file", {"path": "notes.md"}),
+        ("tool_read_file", {"path": "none.txt"}),
+    )
+    with connected_folder(tmp_path, person, user.project, "--yes", "--run", "test=sh -c 'echo no; exit 3'"):
+        answer = user.ask()
+        user.decide(answer["approval_id"], decision="approve")
+        user.ended(answer["turn_id"], 30)
+
+    items = person.get(f"/my/chat/{user.session}/timeline")["items"]
+    results = [item["tool_call"]["result"] for item in items if item["kind"] == "tool_call"]
+    read, listed, ran, written, own, missing = results
+    assert read == {"text": "word\n" * 400, "is_cut": True, "count": None, "exit_code": None}
+    assert listed["text"].splitlines()[:2] == ["00.txt", "01.txt"]
+    assert (listed["is_cut"], listed["count"]) == (True, 61)
+    assert (ran["text"], ran["exit_code"]) == ("no\n", 3)
+    assert "notes.md" in written["text"]
+    assert own["text"] == "mine"
+    assert missing is None
+
+
+@pytest.mark.req("CHT-10.1")
 def test_timeline_contains_plans_and_notices(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = [Say(json.dumps({"tasks": [_task()]})), Say("Planned and done.")]
     script[f"{mark} stop"] = hold = Hold()

@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from tests.conftest import StartServer, with_model
 from tests.connector import connected
 from tests.deadlines import eventually
 from tests.folders import connected_folder
-from tests.model_server import Behaviour, ByMark, Fail, ModelRequest, ModelServer, Say, Tool
+from tests.model_server import Behaviour, ByMark, Fail, Hold, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
 
@@ -66,7 +66,7 @@ def folder(person: Person, project_id: int, diff: str = DIFF, **hello: Any) -> I
             thread.join(10)
 
 
-def call(name: str, **arguments: Any) -> Say:
+def call(name: str, /, **arguments: Any) -> Say:
     return Say(tools=[Tool(name, json.dumps(arguments))])
 
 
@@ -74,11 +74,12 @@ def write(path: str = "app.py", content: str = "new") -> Say:
     return call("tool_write_file", path=path, content=content)
 
 
-def in_turn(answers: list[Say]) -> Behaviour:
+def in_turn(answers: Sequence[Behaviour]) -> Behaviour:
     """Return a model that gives one answer after the other."""
+    each = iter(answers)
 
     async def answer(request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
-        return await answers.pop(0)(request, http)
+        return await next(each)(request, http)
 
     return answer
 
@@ -110,14 +111,18 @@ class CoderChat:
     def open(self) -> None:
         self._session = open_session(self.page, self.person, self.project)
 
-    def script(self, *answers: Say) -> None:
+    def script(self, *answers: Behaviour) -> None:
         self._models[self.mark] = in_turn(list(answers))
 
-    def ask(self, *answers: Say) -> None:
+    def ask(self, *answers: Behaviour) -> None:
         """Send a message that the model answers so."""
         self.script(*answers)
         sent = self.person.post(self._session, f"{self.mark} please", "agent_coder", {"Prefer": "respond-async"})
         assert sent.status_code == 202
+
+    def timeline(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.person.get(f"/my/chat/{self._session}/timeline")["items"]
+        return items
 
     def press(self, name: str) -> None:
         self.page.get_by_role("button", name=name, exact=True).click()
@@ -211,6 +216,64 @@ def test_decisions_reads_and_undos_stay_in_the_timeline_with_the_same_words(
         expect(page.get_by_text("1 file was changed again.")).to_be_visible()
         assert folder.files() == {"a.txt": b"mine\n"}  # what was there before it was put back
     assert "I need it" in json.dumps(chat.person.get("/my/approvals?status=rejected")["items"])
+
+
+@pytest.mark.req("CHT-10.1", "DEC-02.6")
+@pytest.mark.usefixtures("violations")
+@pytest.mark.parametrize("way", ["grant", "yes"])
+def test_change_that_nobody_was_asked_about_shows_its_diff(chat: CoderChat, tmp_path: Path, way: str) -> None:
+    page, log = chat.page, chat.log
+    words = "allowed for now" if way == "grant" else "allowed without asking"
+    chat.open()
+    with connected_folder(tmp_path, chat.person, chat.project, "--ask=browser" if way == "grant" else "--yes"):
+        chat.ask(write("a.py", "first\n"), write("b.py", "second \u202e\n"), Say("Both are written."))
+        if way == "grant":
+            chat.press("Allow…")
+            page.get_by_role("menuitem", name="Until the folder is disconnected").click()
+        expect(log).to_contain_text("Both are written.")
+    change = log.get_by_role("group", name="Coder wrote b.py")
+    for _ in range(2):
+        expect(change).to_contain_text("b.py+1−0" + words)
+        change.get_by_role("button", name="Diff").click()
+        expect(chat.panel.get_by_role("row").last).to_contain_text("second \\u202e")
+        expect(chat.panel.get_by_role("alert")).to_contain_text("There is 1 hidden character (U+202E)")
+        page.reload()
+
+    page.goto(f"/p/{chat.project}/files/changes")
+    page.get_by_role("button", name="Diff b.py").click()
+    expect(page.get_by_role("dialog").get_by_role("row").last).to_contain_text("second \\u202e")
+    granted = "You allowed such changes for now (./*.py)" if way == "grant" else "This folder asks about no changes."
+    expect(page.get_by_role("dialog")).to_contain_text(granted)
+
+
+@pytest.mark.req("CHT-10.1")
+@pytest.mark.usefixtures("violations")
+def test_results_of_calls_are_seen_live_and_after_a_reload(chat: CoderChat, tmp_path: Path) -> None:
+    page = chat.page
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("first \u202e line\nsecond line\n")
+    (tmp_path / "work" / "fail.sh").write_text("echo two are missing; echo see the log; exit 3")
+    reads = [call("tool_read_file", path="a.txt"), call("tool_search_files", query="second")]
+    held = Hold("All is read.")
+    chat.open()
+    with connected_folder(tmp_path, chat.person, chat.project, "--ask=browser", "--run", "test=sh fail.sh"):
+        chat.ask(*reads, call("tool_run_command", name="test"), held)
+        chat.press("Allow once")
+        eventually(lambda: held.arrived)
+        for _ in range(2):
+            results = chat.log.locator("summary").filter(has_text="Result")
+            expect(results).to_have_count(3)
+            page.get_by_text("Read a.txt").click()
+            page.get_by_text("Ran test").click()
+            expect(results.nth(0)).to_have_text("Result first \\u202e line")
+            expect(results.nth(1)).to_have_text("Result · 1 entry a.txt:2: second line")
+            expect(results.nth(2)).to_have_text("Result · exit code 3 two are missing")
+            expect(page.get_by_text("see the log")).not_to_be_visible()  # folded
+            results.nth(2).click()
+            expect(page.get_by_text("see the log")).to_be_visible()
+            held.release()
+            expect(chat.log).to_contain_text("All is read.")
+            page.reload()
 
 
 @pytest.mark.req("CHT-10.1", "CHT-03.2")
@@ -580,3 +643,56 @@ def test_phone_shows_how_many_questions_wait_and_keeps_room_for_messages_on_its_
         assert bar["height"] <= 64  # one line
         page.set_viewport_size({"width": 390, "height": 844})
         expect(page.get_by_role("button", name="Inbox, 1 question waits for you")).to_have_text("1")
+
+
+@pytest.mark.req("CHT-10.1")
+@pytest.mark.usefixtures("violations")
+def test_notice_is_in_the_chosen_language_with_the_words_of_the_server(chat: CoderChat) -> None:
+    page = chat.page
+    chat.open()
+    address = page.url
+    page.goto("/settings")
+    page.get_by_role("combobox", name="Language").select_option("Русский")
+    expect(page.get_by_role("heading", level=1, name="Настройки")).to_be_visible()
+    page.goto(address)
+    chat.ask(Fail(401))
+    expect(page.get_by_role("log")).to_contain_text("Сервер модели отклонил запрос: проверьте ключ и имя модели.")
+    [stored] = [item for item in chat.timeline() if item["kind"] == "notice"]
+    words = page.get_by_text("Слова сервера")
+    folded = page.get_by_role("log").locator("details")
+    expect(folded).to_have_js_property("open", False)
+    words.click()
+    expect(folded).to_have_js_property("open", True)
+    expect(folded).to_contain_text(stored["text"][:30])
+
+
+@pytest.mark.req("CHT-10.3")
+@pytest.mark.usefixtures("violations")
+def test_enter_breaks_the_line_of_an_edited_message_if_the_user_wants_so(chat: CoderChat) -> None:
+    page = chat.page
+    chat.open()
+    address = page.url
+    page.goto("/settings")
+    page.get_by_role("switch", name="Enter sends").uncheck()
+    page.goto(address)
+    chat.ask(Say("First."))
+    expect(chat.log).to_contain_text("First.")
+    chat.script(Say("Second."))
+    page.get_by_role("button", name="Edit").first.click()
+    box = page.get_by_role("textbox", name="Edit")
+    box.press("End")
+    box.press("Enter")
+    expect(box).to_have_value(f"{chat.mark} please\n")
+    box.press("Control+Enter")
+    expect(chat.log).to_contain_text("Second.")
+
+
+@pytest.mark.req("CHT-10.1")
+@pytest.mark.usefixtures("violations")
+def test_raise_the_budget_leads_to_its_field(chat: CoderChat) -> None:
+    budget = {"settings": {"monthly_budget_usd": 0.0001}}
+    chat.person.http.patch(f"/my/projects/{chat.project}", json=budget).raise_for_status()
+    chat.open()
+    chat.ask(Say("Too dear."))
+    chat.press("Raise the budget")
+    expect(chat.page).to_have_url(re.compile(r"/settings/approvals$"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from aiohttp import web
 from playwright.sync_api import Locator, Page, expect
 
 from tests.actors.plan_user import PlanUser
@@ -14,7 +15,7 @@ from tests.actors.team import CHAIN, DIAMOND, Team
 from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
-from tests.model_server import ByMark, Dictate, Fail, Hold, ModelServer, Say, Tool
+from tests.model_server import Behaviour, ByMark, Dictate, Fail, Hold, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
 
@@ -270,6 +271,46 @@ def test_failed_task_is_given_to_another_agent_and_another_is_skipped(view: Plan
     expect(view.log).to_contain_text("All of it, in one.")
 
 
+@pytest.mark.req("CHT-08.2", "CHT-10.1")
+@pytest.mark.usefixtures("violations")
+def test_task_shows_what_it_did_and_is_asked_again(view: PlanView) -> None:
+    held = Hold("Late.")
+    behaviours: dict[str, list[Behaviour]] = {
+        name: [Say(tools=[Tool("read_file", json.dumps({"path": f"{name}.md"}))]), end]
+        for name, end in (("a", Fail(400)), ("b", held))
+    }
+
+    def in_turn(name: str) -> Behaviour:
+        async def answer(request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
+            left = behaviours[name]
+            return await (left.pop(0) if len(left) > 1 else left[0])(request, http)
+
+        return answer
+
+    view.team.needs, view.team.does = {"a": "", "b": "", "c": "a b"}, {"a": in_turn("a"), "b": in_turn("b")}
+    view.ask()
+    view.approve()
+    view.task("a", "Failed").click()
+    did = view.panel.get_by_role("region", name="What it did")
+    expect(did.locator("summary").first).to_have_text("Read a file of its own workspace: a.md1 failed")
+    expect(did).not_to_contain_text("b.md")
+    expect(view.button("Ask again")).to_be_disabled()
+    expect(view.panel).to_contain_text("As soon as the other tasks have ended.")
+    eventually(lambda: held.arrived)
+    held.release()
+    expect(view.line).to_contain_text("3 tasks · 1 done · partly done")
+    view.page.reload()
+    view.line.get_by_role("button", name="Open").click()
+    view.task("a", "Failed").click()
+    expect(did).to_contain_text("a.md")
+    expect(did).not_to_contain_text("b.md")
+    view.team.does = {}
+    view.button("Ask again").click()
+    expect(view.line).to_contain_text("3 tasks · done")
+    assert view.team.called.count("b") == 2  # its result was kept
+
+
+@pytest.mark.req("CHT-03.1")
 @pytest.mark.usefixtures("violations")
 def test_plan_asks_again_after_its_time_for_more_money_and_for_tools(view: PlanView) -> None:
     view.settings(approval_seconds=1)
@@ -281,9 +322,19 @@ def test_plan_asks_again_after_its_time_for_more_money_and_for_tools(view: PlanV
     expect(view.button("Approve")).to_have_count(0)
     view.settings()
     view.page.reload()
-    view.line.get_by_role("button", name="Open").click()
-    view.button("Ask again").click()
+    again = view.page.get_by_role("button", name="Ask again", exact=True)
+    expect(again).to_have_count(1)
+    expect(view.line).to_contain_text("3 tasks · 0 done · nobody answered in time")
+    expect(view.log.get_by_role("group", name="Notice")).to_have_count(0)  # whose Again would make another plan
+    expect(view.log.get_by_role("button", name="Again", exact=True)).to_have_count(0)
+    expect(view.page.get_by_role("navigation", name="Conversations").get_by_role("img")).to_have_count(0)
+    [session] = view.user.person.get("/my/chat/sessions")["items"]
+    assert session["state"] == "idle"
+    expired = view.workflow()["id"]
+    again.click()
     view.approve()
+    assert view.workflow()["id"] == expired
+    assert len(view.user.person.get("/my/workflows", session_id=view.user.session)["items"]) == 1
 
     expect(view.panel).to_contain_text(re.compile(r"Agreed were \$\S+, \$\S+ are spent, and the rest needs about \$"))
     expect(view.bar).to_contain_text("The plan costs more than agreed")

@@ -128,3 +128,32 @@ def test_administrator_opens_and_closes_registration(page: Page, tmp_path: Path)
         page.goto("about:blank")
     finally:
         own.stop()
+
+
+@pytest.mark.req("AGT-02.1")
+def test_kinds_of_memories_and_parts_of_the_server_are_in_the_chosen_language(
+    page: Page, administrator: Person
+) -> None:
+    project = administrator.project()
+    agent = project["agents"][0]["id"]
+    url = f"/my/projects/{project['id']}/agents/{agent}/context"
+    note = {"content": "Remember the lighthouse.", "type": "decision", "success": True}
+    administrator.http.post(url, json=note).raise_for_status()
+    open_with_link(page, administrator)
+    expect(page.get_by_role("main").get_by_role("heading").first).to_be_visible()
+    page.goto("/settings")
+    page.get_by_role("combobox", name="Language").select_option("Русский")
+    expect(page.get_by_role("heading", level=1, name="Настройки")).to_be_visible()
+
+    page.goto(f"/p/{project['id']}/agents/{agent}")
+    page.get_by_role("tab", name="Память").click()
+    expect(page.get_by_text("Remember the lighthouse.")).to_be_visible()
+    expect(page.get_by_text("Решение", exact=True)).to_be_visible()
+    page.get_by_role("tab", name="Инструменты").click()
+    expect(page.get_by_text("Прочитать файл вашей папки")).to_be_visible()
+    expect(page.get_by_text("not instructions")).to_have_count(0)
+
+    page.goto("/manage/system")
+    parts = page.get_by_role("table").first
+    expect(parts).to_contain_text("База данных")
+    expect(parts.get_by_role("row").filter(has_text="Индекс памяти")).to_contain_text("работает")

@@ -20,6 +20,7 @@ def server(start_shared_server: StartServer, models: ModelServer) -> Server:
     return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
 
 
+@pytest.mark.req("AGT-02.1")
 @pytest.mark.usefixtures("violations", "models")
 def test_agent_from_a_template_is_changed_tried_and_deleted(page: Page, person: Person) -> None:
     project = person.project()["id"]
@@ -33,7 +34,9 @@ def test_agent_from_a_template_is_changed_tried_and_deleted(page: Page, person: 
 
     page.get_by_role("textbox", name="Role").fill("strict reader")
     page.get_by_role("tab", name="Tools").click()
-    read = page.get_by_role("switch", name="Read file").first
+    read = page.get_by_role("switch", name="Read a file of your folder")
+    expect(page.get_by_text("A text file, whole or some of its lines.")).to_be_visible()
+    expect(page.get_by_text("not instructions")).to_have_count(0)  # that is for models
     was_on = read.is_checked()
     read.click()
     page.get_by_role("button", name="Save").click()
@@ -41,7 +44,7 @@ def test_agent_from_a_template_is_changed_tried_and_deleted(page: Page, person: 
     page.reload()
     expect(page.get_by_role("textbox", name="Role")).to_have_value("strict reader")
     page.get_by_role("tab", name="Tools").click()
-    expect(page.get_by_role("switch", name="Read file").first).to_be_checked(checked=not was_on)
+    expect(page.get_by_role("switch", name="Read a file of your folder")).to_be_checked(checked=not was_on)
 
     page.get_by_role("button", name="Try it").click()
     page.get_by_role("textbox", name="Message").fill("Hello")

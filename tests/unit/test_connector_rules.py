@@ -49,8 +49,8 @@ def test_no_grant_allows_protected_or_secret_files(rule: str, above: list[str], 
         grants.add(Grant("write", glob), always=True)
         grants.add(Grant("write", "/".join(parts)), always=False)
 
-        assert not grants.may_write([parts])
-        assert not grants.may_write([("plain.txt",), parts])
+        assert grants.for_write([parts]) is None
+        assert grants.for_write([("plain.txt",), parts]) is None
     assert glob_for(parts) is None
 
 
@@ -62,7 +62,7 @@ def test_names_that_look_like_globs_are_not_offered(name: str) -> None:
 def test_unreadable_grants_allow_nothing(tmp_path: Path) -> None:
     for text in ("", "{", "[1]", '[{"kind": "write"}]', '{"a": 1}'):
         (tmp_path / "grants.json").write_text(text)
-        assert not Grants(tmp_path / "grants.json").may_write([("a",)])
+        assert Grants(tmp_path / "grants.json").for_write([("a",)]) is None
 
 
 def test_file_is_written_only_under_names_that_were_checked() -> None:
@@ -103,7 +103,7 @@ class Asker:
         """Return the hash that the file must have if the user has allowed to write it; else raise CallRefused."""
         subject = Subject("write", name, "1" * 64)
         proposal = ProposedAction(subject, "agent", "diff", None, is_granted=False, old_sha256=old_sha256)
-        return self.decider.decide(proposal, None)
+        return self.decider.decide(proposal, None).sha256
 
     def ask(self, name: str = "a", old_sha256: str = "") -> str:
         with pytest.raises(CallRefused) as refused:

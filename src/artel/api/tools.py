@@ -2,13 +2,22 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, ProjectId, Services
 from artel.api.problems import documented
-from artel.approvals.file_changes import read_changes
+from artel.approvals.file_changes import read_changes, read_diff
 from artel.connector_gateway.undo import compare, redo, undo
-from artel.contract.approvals import AuditedCall, NewRedo, NewUndo, ToolShown, TurnChanges, UndoComparison, Undone
+from artel.contract.approvals import (
+    AuditedCall,
+    FileDiff,
+    NewRedo,
+    NewUndo,
+    ToolShown,
+    TurnChanges,
+    UndoComparison,
+    Undone,
+)
 from artel.contract.http import Page
 from artel.projects.transactions import project_settings
 from artel.tools.catalogue import shown_tools
@@ -25,6 +34,8 @@ OfPath = Annotated[
         examples=["src/app.py"],
     ),
 ]
+
+CallId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="A tool call that changed a file.")]
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"], responses=documented(401, 404, 422, 503))
 
@@ -60,6 +71,12 @@ async def list_changes(
     """List what agents changed in the connected folder, grouped by turn, newest first."""
     items, total = await services.database.read(read_changes, user, project_id, limit, offset)
     return Page(items=items, total=total, limit=limit, offset=offset)
+
+
+@router.get("/changes/{call_id}")
+async def get_diff(project_id: ProjectId, call_id: CallId, user: CurrentUser, services: Services) -> FileDiff:
+    """Show what one tool call changed in a file of the connected folder."""
+    return await services.database.read(read_diff, user, project_id, call_id)
 
 
 @router.get("/undo", responses=documented(400, 409))

@@ -6,13 +6,14 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from artel.approvals.repository import ApprovalRepository
-from artel.approvals.timeline import CHANGING_TOOLS, count_lines
+from artel.approvals.timeline import CHANGING_TOOLS, how_allowed, lines_of
 from artel.approvals.undo_state import is_undone, plain_path
 from artel.auth.principal import Principal
-from artel.contract.approvals import ChangedFile, TurnChanges
+from artel.contract.approvals import ChangedFile, FileDiff, TurnChanges
+from artel.errors import DiffNotFound
 from artel.projects.repository import ProjectRepository
 from artel.sessions.repository import SessionRepository
-from artel.turns.tool_calls import ToolCallRepository, ToolCallRow
+from artel.turns.tool_calls import ToolCallContents, ToolCallRepository, ToolCallRow
 
 MAX_CALLS = 5_000  # on one page; the oldest turns on it then have fewer or no files
 AGENT_CHARACTERS = 200
@@ -29,15 +30,32 @@ def read_changes(
     begun = [call.created_at for call in every if call.created_at is not None]
     swaps = rows.swaps(project_id, min(begun)) if begun else []
     approvals = ApprovalRepository(connection, principal)
-    lines = {
-        approval.id: count_lines(approval.tool_details.diff)
-        for approval in approvals.by_ids([call.approval_id for call in every if call.approval_id is not None])
-    }
+    approved = approvals.by_ids([call.approval_id for call in every if call.approval_id is not None])
+    decisions = {approval.id: approval for approval in approved}
+    lines = {call.id: lines_of(call, decisions.get(call.approval_id or "")) for call in every}
     titles = SessionRepository(connection, principal).titles({call.session_id for call in every if call.session_id})
     calls: dict[str | None, list[ToolCallRow]] = {}
     for call in reversed(every):  # in the order in which they were made
         calls.setdefault(call.turn_id, []).append(call)
     return [_turn(turn_id, at, calls.get(turn_id, []), swaps, lines, titles) for turn_id, at in turns], total
+
+
+def read_diff(connection: Connection, principal: Principal, project_id: int, call_id: str) -> FileDiff:
+    """Return what one call changed; raise DiffNotFound."""
+    ProjectRepository(connection, principal).get(project_id)
+    diff = ToolCallContents(connection, principal).diff_of(project_id, call_id)
+    call = next(iter(ToolCallRepository(connection, principal).by_ids([call_id])), None)
+    if diff is None or call is None or call.tool not in CHANGING_TOOLS:
+        raise DiffNotFound("There is no such change, or its diff is not stored: its conversation may be deleted.")
+    decision = next(iter(ApprovalRepository(connection, principal).by_ids([call.approval_id or ""])), None)
+    return FileDiff.of(
+        call,
+        action=CHANGING_TOOLS[call.tool],
+        path=plain_path(call.arguments.get("path")),
+        at=call.created_at,
+        diff=diff,
+        holds=how_allowed(call, decision),
+    )
 
 
 def _turn(
@@ -69,7 +87,7 @@ def _file(
     lines: dict[str, tuple[int | None, int | None]],
 ) -> ChangedFile:
     last = changes[-1]
-    counts = [lines.get(call.approval_id or "", (None, None)) for call in changes]
+    counts = [lines[call.id] for call in changes]
     added, removed = [added for added, _ in counts], [removed for _, removed in counts]
     return ChangedFile.model_validate(
         {
@@ -79,6 +97,7 @@ def _file(
             "removed": _sum(removed),
             "undone": all(is_undone(call, swaps) for call in changes),
             "approval_id": last.approval_id,
+            "call_id": last.id if last.has_diff else None,
             "changes": len(changes),
         }
     )

@@ -24,6 +24,7 @@ from artel.contract.chat import (
     TimelineNotice,
     TimelinePlan,
     TimelineToolCall,
+    ToolCallResult,
 )
 from artel.contract.http import Page
 from artel.errors import TimelineItemNotFound
@@ -33,7 +34,7 @@ from artel.sessions.answers import shown_messages
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository, StoredSession
 from artel.text import shorten
-from artel.turns.tool_calls import REDO, SWAPS, ToolCallRepository, ToolCallRow
+from artel.turns.tool_calls import REDO, SWAPS, ToolCallContents, ToolCallRepository, ToolCallRow
 
 TEXT_CHARACTERS = 300
 VALUE_CHARACTERS = 1_000
@@ -166,6 +167,7 @@ def _items(
     approvals, calls = ApprovalRepository(connection, principal), ToolCallRepository(connection, principal)
     ids = {rank: [key for of, key in order if of == rank] for rank in (_MESSAGE, _PLAN, _APPROVAL, _CALL)}
     names = AgentRepository(connection, principal).by_id(session.project_id) if ids[_APPROVAL] else {}
+    results = ToolCallContents(connection, principal).results(ids[_CALL]) if ids[_CALL] else {}
     tasks = TaskRepository(connection, principal).of(*ids[_PLAN]) if ids[_PLAN] else []
     refused = approvals.refused_tasks([session.id]) if ids[_PLAN] else set()
     stored = messages.by_ids(session.id, ids[_MESSAGE])
@@ -174,7 +176,7 @@ def _items(
         _MESSAGE: {message.id: _message(message, as_shown) for message, as_shown in zip(stored, shown, strict=True)},
         _PLAN: {plan.id: _plan(plan, tasks, refused) for plan in plans.by_ids(ids[_PLAN])},
         _APPROVAL: {approval.id: _approval(approval, names) for approval in approvals.by_ids(ids[_APPROVAL])},
-        _CALL: _calls(session.id, calls.by_ids(ids[_CALL]), approvals, calls),
+        _CALL: _calls(session.id, calls.by_ids(ids[_CALL]), approvals, calls, results),
     }
     return [items[rank][key] for rank, key in order if key in items[rank]]
 
@@ -203,6 +205,7 @@ def _plan(plan: Workflow, tasks: Sequence[WorkflowTask], refused: AbstractSet[tu
             tasks=len(own),
             tasks_done=done,
             tasks_refused=sum((plan.id, task.id) in refused for task in own),
+            error_code=plan.error_code,
             cost=cost,
             started_at=plan.started_at,
             finished_at=plan.finished_at,
@@ -247,37 +250,56 @@ def _approval(approval: Approval, names: Mapping[int, str]) -> TimelineItem:
 
 
 def _calls(
-    session_id: str, found: Sequence[ToolCallRow], approvals: ApprovalRepository, calls: ToolCallRepository
+    session_id: str,
+    found: Sequence[ToolCallRow],
+    approvals: ApprovalRepository,
+    calls: ToolCallRepository,
+    results: Mapping[str, ToolCallResult],
 ) -> dict[str, TimelineItem]:
     approved = approvals.by_ids([call.approval_id for call in found if call.approval_id is not None])
-    diffs = {approval.id: approval.tool_details.diff for approval in approved}
+    decisions = {approval.id: approval for approval in approved}
     changes = [call for call in found if call.tool in CHANGING_TOOLS and call.status == "done"]
     paths = {path for call in changes if isinstance(path := call.arguments.get("path"), str)}
     turn_ids = {call.turn_id for call in changes if call.turn_id is not None}
     swaps = calls.swaps_of(session_id, turn_ids, paths)
-    return {call.id: _call(call, diffs.get(call.approval_id or ""), swaps) for call in found}
+    return {call.id: _call(call, decisions.get(call.approval_id or ""), swaps, results.get(call.id)) for call in found}
 
 
-def _call(call: ToolCallRow, diff: str | None, swaps: Sequence[ToolCallRow]) -> TimelineItem:
+def _call(
+    call: ToolCallRow, decision: Approval | None, swaps: Sequence[ToolCallRow], result: ToolCallResult | None
+) -> TimelineItem:
     common = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
     action = call.tool if call.tool in SWAPS else CHANGING_TOOLS.get(call.tool)
     if action is None or (action not in SWAPS and call.status != "done"):
         error = call.error and shorten(call.error, VALUE_CHARACTERS)
-        payload = TimelineToolCall.of(call, arguments=_shortened(call.arguments), error=error)
+        payload = TimelineToolCall.of(call, arguments=_shortened(call.arguments), error=error, result=result)
         return TimelineItem(**common, kind="tool_call", text=_call_text(call), tool_call=payload)
     path, files = call.arguments.get("path"), _files(call)
-    added, removed = count_lines(diff)
+    added, removed = lines_of(call, decision)
     change = TimelineFileChange.of(
         call,
         action=action,
         path=path if isinstance(path, str) else None,
         added=added,
         removed=removed,
+        holds=how_allowed(call, decision),
         undone=action not in SWAPS and is_undone(call, swaps),
         files=files,
     )
     text = _swap_text(call, files) if action in SWAPS else _call_text(call)
     return TimelineItem(**common, kind="file_change", text=text, file_change=change)
+
+
+def lines_of(call: ToolCallRow, decision: Approval | None) -> tuple[int | None, int | None]:
+    """Return how many lines a change has added and removed; None if neither it nor its approval has a diff."""
+    if call.has_diff:
+        return call.added, call.removed
+    return count_lines(decision.tool_details.diff if decision else None)
+
+
+def how_allowed(call: ToolCallRow, decision: Approval | None) -> str | None:
+    """Return for how long a change was allowed; None if that is not known."""
+    return call.holds if decision is None else decision.holds or "once"
 
 
 def count_lines(diff: str | None) -> tuple[int | None, int | None]:

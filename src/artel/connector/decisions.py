@@ -77,6 +77,14 @@ class UserAnswer:
     feedback: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """That an action may be done: the hash that the file must still have, and whether nobody was asked about it."""
+
+    sha256: str | None = None
+    is_unasked: bool = False
+
+
 class Decider:
     """Decides by the mode of the connector, and by the user's answers; thread-safe.
 
@@ -113,8 +121,8 @@ class Decider:
         if self._mode == "read-only":
             raise CallRefused("read_only", "The user has connected the workspace read-only.")
 
-    def decide(self, proposal: ProposedAction, approval: UserApproval | None) -> str | None:
-        """Return the hash that the file must still have; raise CallRefused if the action is not, or not yet, allowed.
+    def decide(self, proposal: ProposedAction, approval: UserApproval | None) -> Allowed:
+        """Return how the action is allowed; raise CallRefused if it is not, or not yet, allowed.
 
         An approval that was given for other contents does not count: the user is asked again.
         """
@@ -124,10 +132,10 @@ class Decider:
         is_stale = approval is not None and not approval.is_for(proposal.old_sha256, subject.sha256)
         is_let_through = (mode == "yes" and subject.kind == "write") or proposal.is_granted
         if is_let_through and not proposal.warning and not is_stale:
-            return None
+            return Allowed(is_unasked=True)
         shown = self._take_answer(subject)
         if shown is not None:
-            return shown.proposal.old_sha256
+            return Allowed(shown.proposal.old_sha256)
         if approval is None or mode == "terminal" or is_stale:
             raise self._ask(proposal)
         with self._lock:
@@ -135,15 +143,17 @@ class Decider:
         if question is not None:
             self._hide_question(question)
         self._grant(proposal.offer, approval.holds)
-        return None if question is None else question.proposal.old_sha256
+        return Allowed(None if question is None else question.proposal.old_sha256)
 
-    def confirm(self, proposal: ProposedAction) -> str | None:
+    def confirm(self, proposal: ProposedAction) -> Allowed:
         """Decide an action that always needs an approval at the server and can't be granted.
 
         In mode terminal the user is asked there too; else the server's approval is enough.
         """
         self.require_not_read_only()
-        return self.decide(replace(proposal, offer=None, is_granted=False), None) if self._mode == "terminal" else None
+        if self._mode != "terminal":
+            return Allowed()
+        return self.decide(replace(proposal, offer=None, is_granted=False), None)
 
     def consent(self, proposal: ProposedAction) -> None:
         """Return if the user has said yes at the terminal, whatever the mode; else ask there: raise CallRefused."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from artel.connector.decisions import Decider, ProposedAction, Subject
+from artel.connector.decisions import Allowed, Decider, ProposedAction, Subject
 from artel.connector.diffs import diff
 from artel.connector.errors import CallRefused, Deadline
 from artel.connector.grants import Grant, Grants, glob_for
@@ -156,7 +156,7 @@ class FileWriter:
                 if_match=old.sha256 or None,
                 before_delete=partial(self._before_change, call, old, "", deadline),
             )
-        return self._journal.record_result(call, CallResult(success=True))
+        return _with_diff(self._journal.record_result(call, CallResult(success=True)), shown.text)
 
     def _swap(self, call: UndoCall | RedoCall, deadline: Deadline) -> CallResult:
         """Undo the changes of a turn, or redo them."""
@@ -205,10 +205,11 @@ class FileWriter:
         shown = diff(path, old.content, data, old.unseen_bytes, self._diff_bytes())
         offer = Grant("write", glob) if glob is not None and len(rule.names) == 1 and not warning else None
         subject = Subject("write", "/".join(split_path(path)), sha256, call.turn_id)
-        is_granted = self._grants.may_write(rule.names)
-        proposal = ProposedAction(subject, call.agent, shown.text, offer, is_granted, old.sha256, warning, shown.notice)
+        granted = self._grants.for_write(rule.names)
+        about = granted is not None, old.sha256, warning, shown.notice
+        proposal = ProposedAction(subject, call.agent, shown.text, offer, *about)
         # For a protected file only an approval for exactly this call counts, no grant and no mode.
-        self._decide(call, proposal, must_confirm=rule.is_protected)
+        allowed = self._decide(call, proposal, must_confirm=rule.is_protected)
         with self._journal.recording_failure(call):
             written = self._files.write(
                 path,
@@ -220,18 +221,24 @@ class FileWriter:
                 before_replace=partial(self._before_change, call, old, sha256, deadline),
             )
         result = _written(written.size, written.sha256, written.modified, is_new=written.is_new)
-        return self._journal.record_result(call, result)
+        why: dict[str, str | None] = {}
+        if allowed.is_unasked:  # because of a grant, or of the mode "yes"
+            why = {"holds": granted[0], "grant": granted[1].text} if granted else {"holds": "yes"}
+        return _with_diff(self._journal.record_result(call, result), shown.text, **why)
 
-    def _decide(self, call: WriteCall | EditCall | DeleteCall, proposal: ProposedAction, *, must_confirm: bool) -> None:
+    def _decide(
+        self, call: WriteCall | EditCall | DeleteCall, proposal: ProposedAction, *, must_confirm: bool
+    ) -> Allowed:
         """Decide a change; raise FileChanged if the file differs from what the user was shown, wherever that was."""
         if not must_confirm:
-            shown_sha256 = self._decider.decide(proposal, call.approval)
+            allowed = self._decider.decide(proposal, call.approval)
         elif call.approval is not None and not call.approval.is_for(proposal.old_sha256, proposal.subject.sha256):
             raise FileChanged(call.path)
         else:
-            shown_sha256 = self._decider.confirm(proposal)
-        if shown_sha256 is not None and shown_sha256 != proposal.old_sha256:
+            allowed = self._decider.confirm(proposal)
+        if allowed.sha256 is not None and allowed.sha256 != proposal.old_sha256:
             raise FileChanged(call.path)
+        return allowed
 
     def _before_change(
         self, call: Call, old: _Old, sha256: str, deadline: Deadline, parts: Parts, temporary: str | None = None
@@ -247,6 +254,11 @@ def _written(size: int, sha256: str, at: datetime, **more: bool) -> CallResult:
     return CallResult.model_validate(
         {"success": True, "size": size, "sha256": sha256, "timestamp": at.isoformat(), **more}
     )
+
+
+def _with_diff(result: CallResult, diff: str, **why: str | None) -> CallResult:
+    """Return a result for the server: the journal, which is small, has neither the diff nor why nobody was asked."""
+    return result.model_copy(update={"diff": diff, **why})
 
 
 def _swap_proposal(call: UndoCall | RedoCall, changes: list[Change]) -> ProposedAction:

@@ -101,10 +101,17 @@ class Grants:
                 return CallResult(success=True, grant=grant.text[:NAME_CHARACTERS])
         raise CallRefused("no_grant", "There is no such grant. It may have been revoked already.")
 
-    def may_write(self, names: list[Parts]) -> bool:
-        """Return whether a file may be written under all its names (as requested, and with links resolved)."""
-        globs = tuple(grant.name for grant in self._all() if grant.kind == "write")
-        return all(matches(name, globs) and not is_protected(name) and not is_secret(name) for name in names)
+    def for_write(self, names: list[Parts]) -> tuple[Lasts, Grant] | None:
+        """Return a grant for a file, and how long it lasts; None if it may not be written under all its names.
+
+        They are the requested one and the one with links resolved; the grant that is returned is for the latter.
+        """
+        found = None
+        for name in names:
+            found = next((each for each in self._with_duration() if _covers(each[1], name)), None)
+            if found is None or is_protected(name) or is_secret(name):
+                return None
+        return found
 
     def may_run(self, command: str) -> bool:
         return Grant("run", command) in self._all()
@@ -120,3 +127,7 @@ class Grants:
 
     def _save(self, grants: list[Grant]) -> None:
         write_private(self._path, json.dumps([asdict(grant) for grant in grants], indent=2))
+
+
+def _covers(grant: Grant, name: Parts) -> bool:
+    return grant.kind == "write" and matches(name, (grant.name,))

@@ -194,7 +194,10 @@ class ChangedFile(ResponseBody):
     added: int | None = Field(description="Lines; null if no diff is stored for a change.")
     removed: int | None
     undone: bool
-    approval_id: str | None = Field(description="Approval of the last change, with its diff; null if it needed none.")
+    approval_id: str | None = Field(description="Approval of the last change; null if it needed none.")
+    call_id: str | None = Field(
+        description="Last change, for `GET /my/projects/{project_id}/changes/{call_id}`; null without a stored diff.",
+    )
     changes: int = Field(description="Number of changes.", examples=[1])
 
 
@@ -207,6 +210,23 @@ class TurnChanges(ResponseBody):
     at: datetime = Field(description="Time of the last change.")
     agent: str = Field(description="Name of the agent, or of several.", examples=["agent_coder"])
     files: list[ChangedFile]
+
+
+class FileDiff(ResponseBody):
+    """What one call of a tool changed in a file."""
+
+    id: str = Field(description="Id of the tool call, and of the entry in the timeline.")
+    agent: str = Field(examples=["agent_coder"])
+    action: Literal["write", "edit", "delete"]
+    path: str = Field(examples=["src/app.py"])
+    at: datetime
+    diff: str = Field(description="Cut if it is long.")
+    holds: str | None = Field(
+        description="How it was allowed: once, session or always; yes if the folder was connected with `--yes`. Null "
+        "if it is not known.",
+        examples=["session"],
+    )
+    grant: str | None = Field(description="The grant because of which you were not asked.", examples=["write ./*.py"])
 
 
 class ToolShown(BaseModel):

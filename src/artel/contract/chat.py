@@ -297,6 +297,15 @@ class WorkflowState(ResponseBody):
     finished_at: datetime | None
 
 
+class ToolCallResult(ResponseBody):
+    """What is shown of the result of a tool call."""
+
+    text: str = Field(description="Its beginning: at most 2,000 characters; of lists the first 50 entries, by line.")
+    is_cut: bool
+    count: int | None = Field(description="Entries of a list: hits, files, pages or memories.", examples=[12])
+    exit_code: int | None = Field(description="Of a command.", examples=[0])
+
+
 class TimelineToolCall(ResponseBody):
     """A tool call that changed no file of the user."""
 
@@ -307,6 +316,9 @@ class TimelineToolCall(ResponseBody):
     status: str = Field(description="sent, done, unchanged, failed, refused, unknown or cancelled", examples=["done"])
     error: str | None
     approval_id: str | None
+    workflow_id: str | None = Field(description="Null if it was not for a task of a plan.")
+    task_id: str | None = Field(examples=["1"])
+    result: ToolCallResult | None = Field(description="Null if it has none, or an older server made the call.")
 
 
 class TimelineApproval(ResponseBody):
@@ -336,6 +348,7 @@ class TimelinePlan(ResponseBody):
     tasks: int = Field(examples=[3])
     tasks_done: int = Field(examples=[3])
     tasks_refused: int = Field(0, description="Tasks with a call that was refused, or not answered in time.")
+    error_code: str | None = Field(description="Why it ended so.", examples=["approval_timeout"])
     cost: float | None = Field(description="In dollars; null if a price is unknown.")
     started_at: datetime | None
     finished_at: datetime | None
@@ -355,11 +368,19 @@ class TimelineFileChange(ResponseBody):
     action: Literal["write", "edit", "delete", "undo", "redo"]
     path: str | None = Field(description="Null if all changes of the turn were undone.", examples=["src/app.py"])
     status: str = Field(description="done; for an undo or redo also sent, failed, refused, unknown", examples=["done"])
-    added: int | None = Field(description="Number of lines, if a diff was shown.")
-    removed: int | None = Field(description="Number of lines, if a diff was shown.")
+    added: int | None = Field(description="Number of lines, if a diff is stored.")
+    removed: int | None = Field(description="Number of lines, if a diff is stored.")
+    has_diff: bool = Field(description="Whether `GET /my/projects/{project_id}/changes/{id}` has the diff.")
+    holds: str | None = Field(
+        description="How it was allowed: once, session or always; yes if the folder was connected with `--yes`. Null "
+        "if the connector is older, and for an undo or redo.",
+        examples=["session"],
+    )
     undone: bool = Field(description="Whether the change is undone now.")
     files: list[FileOutcome] = Field(description="For an undo or redo: the result per file.")
     approval_id: str | None
+    workflow_id: str | None = Field(description="Null if it was not for a task of a plan.")
+    task_id: str | None = Field(examples=["1"])
 
 
 class TimelineNotice(ResponseBody):

@@ -431,13 +431,17 @@ class SearchAnswer(CallAnswer):
 
 
 class WriteAnswer(CallAnswer):
-    """A file that was written, edited or deleted; `unchanged` if it already had this content."""
+    """A file that was written, edited or deleted, with its diff; `unchanged` if it already had this content.
+
+    `holds` is set if nobody was asked: "session" or "always" because of `grant`, "yes" because of the mode.
+    """
 
     size: _Number | None = None
     sha256: _Line | None = None
     timestamp: _Line | None = None
     is_new: bool | None = None
     unchanged: bool | None = None
+    holds: _Line | None = None
 
 
 class RunAnswer(CallAnswer):

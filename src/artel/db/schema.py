@@ -9,13 +9,18 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
-from artel.db import attachment_tables, node_tables, server_tables  # noqa: F401 - add their tables to the metadata
+from artel.db import (  # noqa: F401 - add their tables to the metadata
+    attachment_tables,
+    node_tables,
+    server_tables,
+    tool_call_tables,
+)
 from artel.db.retries import unavailable
 from artel.db.tables import installation, metadata
 from artel.errors import SchemaOutdated
 from artel.ids import uuid7
 
-HEAD = "0025"
+HEAD = "0028"
 FIRST = "0001"  # the oldest revision whose servers work with this schema
 MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -346,6 +346,8 @@ tool_calls = _table(
     *of_project(),
     Column("session_id", String(36)),
     Column("turn_id", String(36)),
+    Column("workflow_id", String(36)),  # of a task of a plan
+    Column("task_id", String(64)),
     Column("agent_id", Id),
     Column("agent", String(63), nullable=False),
     Column("tool", String(100), nullable=False),
@@ -355,6 +357,11 @@ tool_calls = _table(
     Column("error", Text),
     Column("connector_id", String(64)),
     Column("approval_id", String(36)),
+    # Of changes of files, if the connector tells them: number of lines, and why nobody was asked.
+    Column("added", Integer),
+    Column("removed", Integer),
+    Column("holds", String(10)),
+    Column("grant", Text),
     Column("created_at", Moment, nullable=False),
     Column("finished_at", Moment),
     Index(None, "user_id", "project_id", "created_at"),

@@ -45,7 +45,7 @@ from artel.runs.attached_files import conversation_message, estimated_tokens, fi
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.end import TurnOutcome
 from artel.turns.transactions import TurnOver
-from artel.turns.turn import Turn, TurnStatus
+from artel.turns.turn import PLAN_EXPIRED, Turn, TurnStatus
 from artel.turns.waiters import Ended
 
 MAX_REVISIONS = 10
@@ -106,7 +106,7 @@ class _OrchestratedTurn:
             if decision.kind != "plan":  # no more budget: the results so far are the answer
                 stops = True
             elif decision.status is ApprovalStatus.EXPIRED:
-                return await self._end(TurnStatus.TIMEOUT, NOT_DECIDED, "approval_timeout")
+                return await self._end(TurnStatus.TIMEOUT, NOT_DECIDED, PLAN_EXPIRED)
             elif decision.feedback:
                 return await self._revise(decision.feedback)
             else:

@@ -104,7 +104,7 @@ class PlanTaskListener(StreamedTask):
         is_answer = message_id is not None
         super().__init__(space, turn, task_id, agent_id, self._publish, message_id or uuid7(), is_answer=is_answer)
         self._events = events
-        self._workflow_id = workflow_id
+        self.workflow_id = workflow_id
         self._began = time.monotonic()
         self._last_progress = 0.0
         self._held: list[EventData] | None = []  # events before the one that the task has started
@@ -132,7 +132,7 @@ class PlanTaskListener(StreamedTask):
         now = time.monotonic()
         if now - self._last_progress >= PROGRESS_SECONDS:
             self._last_progress = now
-            self.note(task_progress(self._workflow_id, self.task_id, name, now - self._began))
+            self.note(task_progress(self.workflow_id, self.task_id, name, now - self._began))
 
     def end(self) -> None:
         """End the stream of a task, whose text is stored or obsolete; the stream of an answer ends with its turn."""

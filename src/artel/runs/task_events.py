@@ -25,6 +25,8 @@ log = get_logger(__name__)
 class TaskEvents:
     """A listener that notes searches of the memory and tool calls; it streams nothing."""
 
+    workflow_id = ""  # of the plan that the task belongs to
+
     def __init__(self, task_id: str, agent_id: int, note: Callable[[EventData], None]) -> None:
         self.task_id = task_id
         self.agent_id = agent_id

@@ -4,13 +4,16 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
+from artel.approvals.timeline import CHANGING_TOOLS, count_lines
 from artel.approvals.transactions import use
 from artel.connector_gateway.relay import new_call_fields
 from artel.connector_gateway.repository import OnlineConnector, find_connector
+from artel.contract.chat import ToolCallResult
 from artel.contract.connector import (
     CALLS,
     MUTATING_METHODS,
@@ -32,16 +35,27 @@ from artel.paths.policy import split_path
 from artel.projects.transactions import project_settings
 from artel.runs.task import Task
 from artel.spaces.worker_space import WorkerSpace
+from artel.text import storable
 from artel.tools.consent import Decision
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS, FileBeginning, FileState, ReadFile
 from artel.tools.policy import Policy
+from artel.tools.shown_result import MOST_ENTRIES, first_entries, shown_result
 from artel.tools.toolbox import AuditRecord, without_contents
-from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
+from artel.turns.tool_calls import (
+    ERROR_CHARACTERS,
+    NOTHING,
+    CallContents,
+    ToolCallRow,
+    finish_call,
+    note_call,
+    status_of,
+)
 
 CALL_SECONDS = 25.0  # less than a run may go without progress
 LOOK_SECONDS = 5.0
 RUN_SECONDS = 300.0
 SHA256_CHARACTERS = 64
+_UNASKED = ("session", "always", "yes")  # why nobody was asked about a change
 ALIVE_SECONDS = 5.0
 
 _CANCELLED = "It was cancelled. If it was sent before, whether it was done is not known."
@@ -76,7 +90,8 @@ class RunFiles:
 
     async def record(self, call: AuditRecord) -> None:
         """Log a call; raise if that fails, which stops the run."""
-        await self._store(note_call, self._row(uuid7(), call), at_once=call.status == "cancelled")
+        note = partial(note_call, contents=CallContents(result=call.result))
+        await self._store(note, self._row(uuid7(), call), at_once=call.status == "cancelled")
 
     def _row(self, call_id: str, call: AuditRecord) -> ToolCallRow:
         return ToolCallRow(
@@ -84,6 +99,8 @@ class RunFiles:
             project_id=self._space.project_id,
             session_id=self._task.session_id or None,
             turn_id=self._task.turn_id or None,
+            workflow_id=self._task.listener.workflow_id or None,
+            task_id=self._task.listener.task_id if self._task.listener.workflow_id else None,
             agent_id=self._agent.id,
             agent=self._agent.name,
             tool=call.tool,
@@ -147,8 +164,21 @@ class RunFiles:
             error = failure.detail if isinstance(failure, ArtelError) else "There was an error on the server."
             await self._note_end(row, "unknown" if method in MUTATING_METHODS else "failed", error)
             raise
-        await self._note_end(row, status_of(result), result.error)
+        changed, diff = _changed(row, result)
+        contents = CallContents(diff, await self._shown(tool, result) if diff is None else None)
+        await self._note_end(changed, status_of(result), result.error, contents)
         return result
+
+    async def _shown(self, tool: str, result: CallResult) -> ToolCallResult | None:
+        """Return what is shown of a result, without what the rules of the project deny."""
+        if status_of(result) != "done" or tool in CHANGING_TOOLS:
+            return None
+        filtered = (await self.policy()).filtered(tool, first_entries(result.more))
+        shown = shown_result(filtered)
+        total = max((len(each) for each in result.more.values() if isinstance(each, list)), default=0)
+        if shown is None or shown.count is None or total <= MOST_ENTRIES:
+            return shown
+        return shown.model_copy(update={"is_cut": True, "count": total})
 
     async def _send(
         self, row: ToolCallRow, method: str, params: Mapping[str, Any], approval: Decision | None
@@ -198,10 +228,18 @@ class RunFiles:
         else:
             await with_outage_retry(lambda: self._database.run(write, row), "note")
 
-    async def _note_end(self, row: ToolCallRow, status: str, error: str | None, *, at_once: bool = False) -> None:
+    async def _note_end(
+        self,
+        row: ToolCallRow,
+        status: str,
+        error: str | None,
+        contents: CallContents = NOTHING,
+        *,
+        at_once: bool = False,
+    ) -> None:
         ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
         try:
-            await self._store(finish_call, ended, at_once=at_once)
+            await self._store(partial(finish_call, contents=contents), ended, at_once=at_once)
         except ArtelError as failure:  # the log already has the call as sent
             log.warning("end_of_call_not_noted", call_id=row.id, reason=failure.detail)
 
@@ -213,6 +251,19 @@ def _note_sent(tx: Tx, row: ToolCallRow) -> tuple[bool, OnlineConnector | None]:
     serving = find_connector(tx.connection, tx.principal, row.project_id)
     note_call(tx, replace(row, connector_id=serving.connector_id if serving else None))
     return True, serving
+
+
+def _changed(row: ToolCallRow, result: CallResult) -> tuple[ToolCallRow, str | None]:
+    """Return a call with what the connector tells of its change, and the diff; older connectors tell nothing."""
+    told = result.more
+    diff, holds, grant = told.get("diff"), told.get("holds"), told.get("grant")
+    if row.tool not in CHANGING_TOOLS or status_of(result) != "done" or not isinstance(diff, str):
+        return row, None
+    diff = storable(diff)
+    added, removed = count_lines(diff)
+    is_unasked = holds in _UNASKED
+    grant = storable(grant) if is_unasked and isinstance(grant, str) else None
+    return replace(row, added=added, removed=removed, holds=holds if is_unasked else None, grant=grant), diff
 
 
 def _key(path: str) -> str:

@@ -129,6 +129,11 @@ class SessionRepository(TenantRepository):
             raise SessionNotFound("Session not found")
         return session
 
+    def lock_shared(self, session_id: str) -> bool:
+        """Lock the session against deletion until the commit; return whether it exists."""
+        wanted = self._select(sessions.c.id).where(sessions.c.id == session_id)
+        return self.connection.execute(wanted.with_for_update(read=True, key_share=True)).first() is not None
+
     def titles(self, ids: Collection[str]) -> dict[str, str]:
         """Return the titles of some sessions, keyed by id."""
         rows = self._find(sessions.c.id.in_(ids), columns=[sessions.c.id, sessions.c.title]) if ids else []

@@ -19,7 +19,7 @@ SHOWN_LINES, SHOWN_CHARACTERS = 200, 16_000  # of a file that would be deleted
 # Fields of a result for the user's decision, and those that the decision is bound to.
 _QUESTION_FIELDS = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256", "warning", "notice")
 # Fields of a result that the model does not get.
-_INTERNAL_FIELDS = frozenset({"success", "error", "code", *_QUESTION_FIELDS})
+_INTERNAL_FIELDS = frozenset({"success", "error", "code", "holds", *_QUESTION_FIELDS})
 
 _PATH = argument(
     "string",

@@ -12,12 +12,14 @@ from typing import Any, Literal, Protocol
 from artel.brain.brain import ToolCall, ToolSchema
 from artel.brain.structured import load_jsonschema, refuse_constant
 from artel.contract.approval_details import ToolDetails
+from artel.contract.chat import ToolCallResult
 from artel.contract.json_schema import schema_validator
 from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.text import is_encodable
 from artel.tools.consent import Consent, Decision, NeedsApproval, NeedsUser, Question
 from artel.tools.policy import Level, NotCalled, Policy, Risk, arguments_hash
+from artel.tools.shown_result import shown_result
 from artel.tools.tool import Tool, ToolResult
 
 SHOWN_CHARACTERS = 500
@@ -40,6 +42,7 @@ class AuditRecord:
     status: Status
     error: str | None = None
     approval_id: str | None = None
+    result: ToolCallResult | None = None
 
 
 class Audit(Protocol):
@@ -119,7 +122,7 @@ class Toolbox:
             else:
                 log.warning("tool_failed", tool=call.name, exc_info=True)
                 result = ToolResult.failure(f"{call.name} failed because of an error inside it. Try another way.")
-        await self._record(call.name, attempt, status, result.error)  # also after the deadline
+        await self._record(call.name, attempt, status, result.error, result.data)  # also after the deadline
         log.info(
             "tool_called",
             tool=call.name[:SHOWN_CHARACTERS],
@@ -203,11 +206,14 @@ class Toolbox:
             raise NotCalled(f"{tool.name} was not called: the approval was used before.")
         return await tool.call(attempt.arguments, approval)
 
-    async def _record(self, name: str, attempt: _Attempt, status: Status, error: str | None = None) -> None:
+    async def _record(
+        self, name: str, attempt: _Attempt, status: Status, error: str | None = None, data: Any = None
+    ) -> None:
         if attempt.is_recorded or self._audit is None:
             return
         level = self._tools[name].level if name in self._tools else Level.SAFE
-        await self._audit.record(AuditRecord(name[:100], attempt.arguments, level, status, error, attempt.approval_id))
+        outcome = status, error, attempt.approval_id, shown_result(data)
+        await self._audit.record(AuditRecord(name[:100], attempt.arguments, level, *outcome))
 
     async def _record_cancelled(self, name: str, attempt: _Attempt) -> None:
         try:

@@ -30,7 +30,7 @@ from artel.errors import ActivityTooLong, ServerBusy
 from artel.per_user_locks import PerUserLock
 from artel.plans.plan import TaskStatus
 from artel.projects.transactions import project_settings
-from artel.turns.turn import TurnStatus
+from artel.turns.turn import PLAN_EXPIRED, TurnStatus
 
 SECONDS = 5.0  # until a report is given up
 MAX_REPORTS = 4  # per user, running and queued
@@ -39,8 +39,10 @@ MAX_AGENTS = 100
 INTERVALS: dict[ActivityRange, tuple[int, int]] = {"24h": (3_600, 24), "7d": (21_600, 28), "30d": (86_400, 30)}
 
 _ANSWERED = (TurnStatus.COMPLETED, TurnStatus.PARTIAL)
-_FAILED = (TurnStatus.FAILED, TurnStatus.TIMEOUT)
-_FAILED_TASKS = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+_HAS_FAILED = turns.c.status.in_((TurnStatus.FAILED, TurnStatus.TIMEOUT)) & turns.c.error_code.is_distinct_from(
+    PLAN_EXPIRED
+)
+_TASK_HAS_FAILED = tasks.c.status.in_((TaskStatus.FAILED, TaskStatus.TIMEOUT))
 
 
 class ActivityService:
@@ -170,7 +172,7 @@ class EndedTaskRepository(TenantRepository):
     def by_agent(self, project_id: int, since: datetime, most: int) -> Sequence[Any]:
         """Return number, failures and last end of the tasks of each agent, the most used first."""
         started = *_ended(tasks, project_id, since), tasks.c.started_at.is_not(None)
-        counted = _counted(self._select(tasks.c.agent_id).where(*started), tasks, _FAILED_TASKS)
+        counted = _counted(self._select(tasks.c.agent_id).where(*started), tasks, _TASK_HAS_FAILED)
         return self.connection.execute(counted.limit(most)).all()
 
 
@@ -182,7 +184,7 @@ class EndedTurnRepository(TenantRepository):
     def by_agent(self, project_id: int, since: datetime, most: int) -> Sequence[Any]:
         """Return number, failures and last end of the turns of each agent, the most used first."""
         ended = self._select(turns.c.agent_id).where(*_ended(turns, project_id, since))
-        return self.connection.execute(_counted(ended, turns, _FAILED).limit(most)).all()
+        return self.connection.execute(_counted(ended, turns, _HAS_FAILED).limit(most)).all()
 
     def figures(self, project_id: int, since: datetime, seconds: int) -> dict[int, Any]:
         """Return number, failures and percentiles of the time to answer, by number of the interval."""
@@ -196,7 +198,7 @@ class EndedTurnRepository(TenantRepository):
             self._select(turns.c.id)
             .add_columns(
                 bucket.label("bucket"),
-                case((turns.c.status.in_(_FAILED), 1), else_=0).label("is_failed"),
+                case((_HAS_FAILED, 1), else_=0).label("is_failed"),
                 kind.label("is_answer"),
                 took.label("took"),
                 func.row_number().over(partition_by=same_kind, order_by=took).label("position"),
@@ -220,10 +222,10 @@ def _ended(table: Table, project_id: int, since: datetime) -> tuple[ColumnElemen
     return table.c.project_id == project_id, table.c.finished_at >= since
 
 
-def _counted(of_agents: Select[Any], table: Table, failed: Sequence[str]) -> Select[Any]:
+def _counted(of_agents: Select[Any], table: Table, has_failed: ColumnElement[bool]) -> Select[Any]:
     """Return number, failures and last end for each agent of a selection of rows."""
     messages = func.count().label("messages")
-    failures = func.count().filter(table.c.status.in_(failed)).label("failed")
+    failures = func.count().filter(has_failed).label("failed")
     counted = of_agents.add_columns(messages, failures, func.max(table.c.finished_at).label("last"))
     return counted.group_by(table.c.agent_id).order_by(messages.desc())
 

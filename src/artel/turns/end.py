@@ -40,7 +40,7 @@ from artel.text import storable
 from artel.turns.drafts import MAX_CHARACTERS, DraftRepository
 from artel.turns.repository import TurnRepository
 from artel.turns.transactions import AgentAtWork, TurnOver
-from artel.turns.turn import Mode, Turn, TurnStatus
+from artel.turns.turn import PLAN_EXPIRED, Mode, Turn, TurnStatus
 from artel.turns.waiters import Ended
 
 CANCELLED = "You stopped this."
@@ -71,8 +71,8 @@ class TurnOutcome:
 
     @property
     def effect(self) -> TurnEffect:
-        """What the session shows of it: nothing has failed if the user stopped or rejected it."""
-        failed = self.status in (TurnStatus.FAILED, TurnStatus.TIMEOUT)
+        """What the session shows of it: nothing has failed if the user stopped, rejected or did not answer it."""
+        failed = self.status in (TurnStatus.FAILED, TurnStatus.TIMEOUT) and self.error_code != PLAN_EXPIRED
         if self.usage is None:
             return TurnEffect(failed)
         return TurnEffect(failed, micros(self.usage.cost_usd or 0.0), self.usage.cost_usd is None)

@@ -1,4 +1,4 @@
-"""Rows of calls of tools: the audit log of a project."""
+"""Rows of calls of tools: the audit log of a project, and what the calls of a session changed and returned."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -8,9 +8,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, not_, or_
 
 from artel.auth.principal import Principal
+from artel.contract.chat import ToolCallResult
 from artel.contract.connector import CallResult
 from artel.db.tables import tool_calls
 from artel.db.tenant import TenantRepository
+from artel.db.tool_call_tables import tool_call_contents
 from artel.db.tx import Tx
 from artel.errors import SessionNotFound
 from artel.projects.repository import ProjectRepository
@@ -21,17 +23,23 @@ UNDO, REDO = "undo", "redo"  # by the user
 SWAPS = (UNDO, REDO)
 MAX_UNDONE = 200  # of those that may concern the calls on a page
 
+_OUTCOME = ("status", "error", "added", "removed", "holds", "grant")
 _STATUSES = {"asks": "asked", "unknown": "unknown", "refused": "refused"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRow:
-    """One call of a tool, as it is kept."""
+    """One call of a tool, as it is kept.
+
+    `added` and `removed` are None unless the diff of a change is stored; `holds` is set if nobody was asked about it.
+    """
 
     id: str
     project_id: int
     session_id: str | None = None
     turn_id: str | None = None
+    workflow_id: str | None = None
+    task_id: str | None = None
     agent_id: int | None = None
     agent: str = ""
     tool: str
@@ -41,8 +49,45 @@ class ToolCallRow:
     error: str | None = None
     connector_id: str | None = None
     approval_id: str | None = None
+    added: int | None = None
+    removed: int | None = None
+    holds: str | None = None
+    grant: str | None = None
     created_at: datetime | None = None
     finished_at: datetime | None = None
+
+    @property
+    def has_diff(self) -> bool:
+        return self.added is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CallContents:
+    """What a call changed, and what is shown of what it returned."""
+
+    diff: str | None = None
+    result: ToolCallResult | None = None
+
+
+class ToolCallContents(TenantRepository):
+    """What the calls of one user's sessions changed and returned; deleted with the session."""
+
+    table = tool_call_contents
+
+    def add(self, call: ToolCallRow, contents: CallContents) -> None:
+        ids = {"call_id": call.id, "project_id": call.project_id, "session_id": call.session_id}
+        result = contents.result and contents.result.model_dump(mode="json")
+        self._insert_unless_exists(ids | {"diff": contents.diff, "result": result})
+
+    def diff_of(self, project_id: int, call_id: str) -> str | None:
+        ids = tool_call_contents.c.project_id == project_id, tool_call_contents.c.call_id == call_id
+        return next((row.diff for row in self._find(*ids)), None)
+
+    def results(self, call_ids: Collection[str]) -> dict[str, ToolCallResult]:
+        """Return the results of calls that have one, keyed by id."""
+        wanted = tool_call_contents.c.call_id.in_(call_ids), tool_call_contents.c.result.is_not(None)
+        rows = self._find(*wanted, columns=[tool_call_contents.c.call_id, tool_call_contents.c.result])
+        return {row.call_id: ToolCallResult.model_validate(row.result) for row in rows}
 
 
 class ToolCallRepository(TenantRepository):
@@ -59,7 +104,7 @@ class ToolCallRepository(TenantRepository):
 
     def finish(self, call: ToolCallRow) -> bool:
         """Store what came of a call that was sent; return whether it is kept."""
-        values: dict[str, Any] = {"status": call.status, "error": call.error, "finished_at": datetime.now(UTC)}
+        values: dict[str, Any] = {name: getattr(call, name) for name in _OUTCOME} | {"finished_at": datetime.now(UTC)}
         if call.tool in SWAPS:
             values["arguments"] = call.arguments  # now with what became of each file
         return self._change(values, tool_calls.c.id == call.id)
@@ -131,18 +176,32 @@ class ToolCallRepository(TenantRepository):
         return [_call(row) for row in rows]
 
 
-def note_call(tx: Tx, call: ToolCallRow) -> None:
+NOTHING = CallContents()
+
+
+def note_call(tx: Tx, call: ToolCallRow, contents: CallContents = NOTHING) -> None:
     """Record a call, once."""
     calls = ToolCallRepository(tx)
     if not calls.has(call.id):
+        _add_contents(tx, call, contents)
         calls.add(call)
 
 
-def finish_call(tx: Tx, call: ToolCallRow) -> None:
-    """Store the outcome of a call, whether it was recorded before or not."""
+def finish_call(tx: Tx, call: ToolCallRow, contents: CallContents = NOTHING) -> None:
+    """Store the outcome of a call, whether it was recorded before or not, with what it changed and returned."""
     calls = ToolCallRepository(tx)
+    if not _add_contents(tx, call, contents):
+        call = replace(call, added=None, removed=None)
     if not calls.finish(call):
         calls.add(replace(call, finished_at=datetime.now(UTC)))
+
+
+def _add_contents(tx: Tx, call: ToolCallRow, contents: CallContents) -> bool:
+    """Store the contents of a call unless its session is gone; return whether they are stored."""
+    if contents == NOTHING or call.session_id is None or not SessionRepository(tx).lock_shared(call.session_id):
+        return False
+    ToolCallContents(tx).add(call, contents)
+    return True
 
 
 def list_calls(

@@ -7,6 +7,8 @@ from enum import StrEnum
 from artel.contract.chat import ContextItem, UsageShown
 from artel.contract.parked_run import ParkedRun
 
+PLAN_EXPIRED = "approval_timeout"  # error code of a turn whose plan nobody approved in time; it can be asked again
+
 
 class TurnStatus(StrEnum):
     """The status of a turn; those from COMPLETED on are terminal."""

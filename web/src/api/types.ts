@@ -350,8 +350,10 @@ export interface ChangedFile {
   added: number | null;
   removed: number | null;
   undone: boolean;
-  /** Approval of the last change, with its diff; null if it needed none. */
+  /** Approval of the last change; null if it needed none. */
   approval_id: string | null;
+  /** Last change, for `GET /my/projects/{project_id}/changes/{call_id}`; null without a stored diff. */
+  call_id: string | null;
   /** Number of changes. */
   changes: number;
 }
@@ -471,6 +473,22 @@ export interface Feedback {
 export interface FieldError {
   field: string;
   message: string;
+}
+
+/** What one call of a tool changed in a file. */
+export interface FileDiff {
+  /** Id of the tool call, and of the entry in the timeline. */
+  id: string;
+  agent: string;
+  action: "write" | "edit" | "delete";
+  path: string;
+  at: string;
+  /** Cut if it is long. */
+  diff: string;
+  /** How it was allowed: once, session or always; yes if the folder was connected with `--yes`. Null if it is not known. */
+  holds: string | null;
+  /** The grant because of which you were not asked. */
+  grant: string | null;
 }
 
 /** A file or folder of the connected folder. */
@@ -1601,15 +1619,22 @@ export interface TimelineFileChange {
   path: string | null;
   /** done; for an undo or redo also sent, failed, refused, unknown */
   status: string;
-  /** Number of lines, if a diff was shown. */
+  /** Number of lines, if a diff is stored. */
   added: number | null;
-  /** Number of lines, if a diff was shown. */
+  /** Number of lines, if a diff is stored. */
   removed: number | null;
+  /** Whether `GET /my/projects/{project_id}/changes/{id}` has the diff. */
+  has_diff: boolean;
+  /** How it was allowed: once, session or always; yes if the folder was connected with `--yes`. Null if the connector is older, and for an undo or redo. */
+  holds: string | null;
   /** Whether the change is undone now. */
   undone: boolean;
   /** For an undo or redo: the result per file. */
   files: FileOutcome[];
   approval_id: string | null;
+  /** Null if it was not for a task of a plan. */
+  workflow_id: string | null;
+  task_id: string | null;
 }
 
 /** An entry of the timeline; the field with the name of its kind has the details. */
@@ -1642,6 +1667,8 @@ export interface TimelinePlan {
   tasks_done: number;
   /** Tasks with a call that was refused, or not answered in time. */
   tasks_refused: number;
+  /** Why it ended so. */
+  error_code: string | null;
   /** In dollars; null if a price is unknown. */
   cost: number | null;
   started_at: string | null;
@@ -1659,6 +1686,11 @@ export interface TimelineToolCall {
   status: string;
   error: string | null;
   approval_id: string | null;
+  /** Null if it was not for a task of a plan. */
+  workflow_id: string | null;
+  task_id: string | null;
+  /** Null if it has none, or an older server made the call. */
+  result: ToolCallResult | null;
 }
 
 /** A bearer token. */
@@ -1667,6 +1699,17 @@ export interface Token {
   token_type: "bearer";
   /** Seconds from now. */
   expires_in: number;
+}
+
+/** What is shown of the result of a tool call. */
+export interface ToolCallResult {
+  /** Its beginning: at most 2,000 characters; of lists the first 50 entries, by line. */
+  text: string;
+  is_cut: boolean;
+  /** Entries of a list: hits, files, pages or memories. */
+  count: number | null;
+  /** Of a command. */
+  exit_code: number | null;
 }
 
 /** A tool that is available to the project's agents. */
@@ -2623,6 +2666,13 @@ export interface Operations {
     headers: undefined;
     body: undefined;
     response: PageTurnChanges;
+  };
+  "GET /my/projects/{project_id}/changes/{call_id}": {
+    path: { project_id: string | number; call_id: string | number };
+    query: undefined;
+    headers: undefined;
+    body: undefined;
+    response: FileDiff;
   };
   "GET /my/projects/{project_id}/undo": {
     path: { project_id: string | number };

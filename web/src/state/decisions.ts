@@ -1,7 +1,7 @@
 // Questions to the user: what they are about, and the user's decision.
 
 import { call } from "@/api/client";
-import type { ApprovalChanges, ApprovalState, PlanPrice, TaskChange, WorkflowState } from "@/api/types";
+import type { ApprovalChanges, ApprovalState, PlanPrice, TaskChange, TimelineItem, WorkflowState } from "@/api/types";
 import { parseDiff, sizeOf } from "./diff";
 import { refreshInbox } from "./inbox";
 import { type PanelView } from "./panel";
@@ -113,6 +113,12 @@ export function viewOf(approval: Pick<ApprovalState, "id" | "kind" | "arguments"
   if (approval.kind === "tool") return { kind: "question", id: approval.id };
   const workflow = approval.arguments["workflow_id"] ?? Object.values(plans).find(({ approval_id }) => approval_id === approval.id)?.id;
   return typeof workflow === "string" ? { kind: "plan", id: workflow } : { kind: "question", id: approval.id };
+}
+
+/** Return what the panel shows of a change; null if neither its diff nor a question about it is stored. */
+export function viewOfChange(id: string, { path, has_diff, approval_id }: NonNullable<TimelineItem["file_change"]>): PanelView | null {
+  if (has_diff) return { kind: "change", id, path: path ?? "" };
+  return approval_id === null ? null : { kind: "question", id: approval_id };
 }
 
 /** Return the questions about files that an agent asks in the same turn as this one, if they can be answered together. */

@@ -5,6 +5,8 @@ import { createCell } from "./store";
 export type PanelView =
   /** A question about a tool call, before or after its decision: `id` is of the approval. */
   | { kind: "question"; id: string }
+  /** What a call has changed in a file: `id` is of the call. */
+  | { kind: "change"; id: string; path: string }
   /** All questions about files of the same agent and turn: `id` is "TURN AGENT". */
   | { kind: "questions"; id: string }
   /** What putting back a file would change: `id` is the turn. */

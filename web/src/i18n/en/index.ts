@@ -8,5 +8,6 @@ import { markdown } from "./markdown";
 import { palette } from "./palette";
 import { shell } from "./shell";
 import { signIn } from "./signIn";
+import { tools } from "./tools";
 
-export default { chat, common, decisions, errors, markdown, palette, shell, signIn };
+export default { chat, common, decisions, errors, markdown, palette, shell, signIn, tools };

@@ -9,7 +9,8 @@ import { memory } from "./memory";
 import { models } from "./models";
 import { plans } from "./plans";
 import { settings } from "./settings";
+import { toolTexts } from "./toolTexts";
 import { usage } from "./usage";
 import { welcome } from "./welcome";
 
-export default { activity, agents, files, inbox, manage, memory, models, plans, settings, usage, welcome };
+export default { activity, agents, files, inbox, manage, memory, models, plans, settings, toolTexts, usage, welcome };

@@ -35,7 +35,7 @@ export function Summary({ health, activity }: { health: SpaceHealth; activity: A
           {month.limit_usd !== null && <progress className={styles.budget} max={month.limit_usd} value={Math.min(month.spent_usd, month.limit_usd)} aria-hidden="true" />}
           {isOver && (
             <p className="small">
-              {t("activity.overBudget")} <Link to={paths.projectSettings(id)}>{t("activity.changeBudget")}</Link>
+              {t("activity.overBudget")} <Link to={paths.projectSettings(id, "approvals")}>{t("activity.changeBudget")}</Link>
             </p>
           )}
         </div>

@@ -1,3 +1,4 @@
+import { tOr } from "@/i18n";
 import { Pin } from "lucide-react";
 import { call } from "@/api/client";
 import { LoadFailed, Moment, Skeleton, Switch } from "@/ui/components";
@@ -31,7 +32,7 @@ export function AgentMemory({ agent, change }: PartProps) {
                 <p className={`${styles.memoryText ?? ""} data`}>{content}</p>
                 <p className="muted small row">
                   {pinned && <Pin aria-hidden="true" size={12} />}
-                  <span className="data">{type}</span> · <Moment at={created_at} />
+                  <span className="data">{tOr(`memory.kind_${type}`, type)}</span> · <Moment at={created_at} />
                 </p>
               </li>
             ))}

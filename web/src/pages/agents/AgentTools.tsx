@@ -3,7 +3,7 @@ import { LoadFailed, Skeleton, Switch, classes } from "@/ui/components";
 import { useResource, useT } from "@/ui/hooks";
 import { Link } from "@/ui/router";
 import { paths } from "@/ui/routes";
-import { toolLabel } from "@/ui/tools";
+import { toolLabel, toolText } from "@/ui/tools";
 import type { PartProps } from "./AgentProfile";
 import styles from "./Agents.module.css";
 import { type ListedTool, listTools } from "./toolGroups";
@@ -44,7 +44,7 @@ function ToolSwitch({ listed: { name, tool, isOn }, turn }: { listed: ListedTool
         onChange={(event) => turn(event.target.checked)}
         hint={
           <>
-            {tool?.description}
+            {tool && toolText(tool)}
             {trouble && <span className={styles.trouble}> {trouble}</span>}
           </>
         }

@@ -3,16 +3,20 @@ import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { call } from "@/api/client";
 import { Problem } from "@/api/problem";
 import type { Agent } from "@/api/types";
-import { problemText } from "@/i18n/problemText";
+import { codeText, problemText } from "@/i18n/problemText";
 import { Conversation } from "@/state/session/conversation";
 import { type Row, createRows } from "@/state/session/rows";
+import { visible } from "@/state/visible";
+import { preferences } from "@/state/preferences";
 import { Avatar, FormError, IconButton, Spinner } from "@/ui/components";
 import { agentLabel } from "@/ui/agents";
-import { useProject, useSelected, useT } from "@/ui/hooks";
+import { useCell, useProject, useSelected, useT } from "@/ui/hooks";
+import { isSendKey } from "@/ui/sendKey";
 import { Markdown } from "@/ui/markdown/Markdown";
 import { Link } from "@/ui/router";
 import { paths } from "@/ui/routes";
 import { SidePanel } from "@/ui/shell";
+import { toolLabel } from "@/ui/tools";
 import styles from "./Agents.module.css";
 
 /** A chat with one agent beside its profile. The conversation is made by its first message. */
@@ -22,6 +26,7 @@ export function TryIt({ agent, isUnsaved, onClose }: { agent: Agent; isUnsaved: 
   const label = agentLabel(agent.name);
   const [conversation, setConversation] = useState<Conversation | null>(null);
   const [text, setText] = useState("");
+  const { enterSends } = useCell(preferences);
   const [problem, setProblem] = useState<string | null>(null);
   const isSending = useRef(false);
   useEffect(() => () => conversation?.close(), [conversation]);
@@ -51,7 +56,7 @@ export function TryIt({ agent, isUnsaved, onClose }: { agent: Agent; isUnsaved: 
     }
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    if (!isSendKey(event, enterSends)) return;
     event.preventDefault();
     void send();
   };
@@ -121,11 +126,11 @@ function TrialRow({ row, conversation, agent }: { row: Row; conversation: Conver
   const draft = useSelected(conversation.store, (state) => (row.kind === "draft" ? state.drafts[row.messageId]?.text : undefined));
   if (row.kind === "sending") return <p className={styles.said}>{row.sending.content}</p>;
   if (row.kind === "draft") return <Answer agent={agent} text={draft ?? ""} isGrowing />;
-  if (row.kind !== "entry") return <p className="muted small">{t("chat.usesTool", { agent: agentLabel(agent.name), tool: row.call.tool })}</p>;
+  if (row.kind !== "entry") return <p className="muted small">{t("chat.usesTool", { agent: agentLabel(agent.name), tool: visible(toolLabel(row.call.tool)) })}</p>;
   const { entry } = row;
   if (entry.kind === "message") return entry.message.role === "user" ? <p className={`${styles.said ?? ""} data`}>{entry.message.content}</p> : <Answer agent={agent} text={entry.message.content} />;
-  if (entry.kind === "tool_call") return <p className="muted small">{t("chat.usesTool", { agent: agentLabel(agent.name), tool: entry.tool_call.tool })}</p>;
-  if (entry.kind === "notice") return <p className={styles.notice}>{t("agents.tryFailed", { reason: entry.text })}</p>;
+  if (entry.kind === "tool_call") return <p className="muted small">{t("chat.usesTool", { agent: agentLabel(agent.name), tool: visible(toolLabel(entry.tool_call.tool)) })}</p>;
+  if (entry.kind === "notice") return <p className={styles.notice}>{t("agents.tryFailed", { reason: codeText(entry.notice.code ?? "", entry.text) })}</p>;
   return null;
 }
 

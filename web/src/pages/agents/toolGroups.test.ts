@@ -21,4 +21,4 @@ test("tools stand in groups, and missing ones are among them", () => {
   ]);
 });
 
-test("names of tools are words", () => expect(toolLabel("tool_read_file")).toBe("Read file"));
+test("names of tools of plugins are words", () => expect(toolLabel("find_flights")).toBe("Find flights"));

@@ -5,6 +5,7 @@ import { closePanel, panel } from "@/state/panel";
 import { preferences } from "@/state/preferences";
 import { agentLabel } from "@/ui/agents";
 import { useCell, useProjectState, useT } from "@/ui/hooks";
+import { isSendKey } from "@/ui/sendKey";
 import { CompletionList } from "./CompletionList";
 import styles from "./Composer.module.css";
 import { ChatContext } from "./chatContext";
@@ -78,7 +79,7 @@ export function TextBox({ input, text, setText, recipient, commands, addFiles, s
       else if (isWorking && event.timeStamp - escapedAt.current < TWICE_MS) stop();
       escapedAt.current = event.timeStamp;
     }
-    if (event.key !== "Enter" || event.shiftKey || (!enterSends && !event.ctrlKey && !event.metaKey)) return;
+    if (!isSendKey(event, enterSends)) return;
     event.preventDefault();
     send();
   };

@@ -2,8 +2,10 @@ import { Clock, CornerDownLeft, Pencil } from "lucide-react";
 import { type KeyboardEvent, useMemo, useState } from "react";
 import { createWaiting } from "@/state/session/blocks";
 import type { EntryOf } from "@/state/session/types";
+import { preferences } from "@/state/preferences";
 import { IconButton, classes } from "@/ui/components";
-import { useSelected, useT } from "@/ui/hooks";
+import { useCell, useSelected, useT } from "@/ui/hooks";
+import { isSendKey } from "@/ui/sendKey";
 import styles from "./Composer.module.css";
 import { useChat } from "./chatContext";
 import { useAttempt } from "./useAttempt";
@@ -73,9 +75,10 @@ function WaitingMessage({ entry, takeBack }: { entry: EntryOf<"message">; takeBa
 function EditWaiting({ content, save, cancel }: { content: string; save: (text: string) => void; cancel: () => void }) {
   const t = useT();
   const [text, setText] = useState(content);
+  const { enterSends } = useCell(preferences);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape") cancel();
-    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+    if (isSendKey(event, enterSends)) {
       event.preventDefault();
       save(text);
     }

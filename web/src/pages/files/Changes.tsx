@@ -10,6 +10,7 @@ import { type Undoing, redoChanges, undoChanges } from "@/state/undo";
 import { visible } from "@/state/visible";
 import { agentLabel } from "@/ui/agents";
 import { Button, Dialog, EmptyState, EndOfList, LoadFailed, Moment, Prose, Skeleton, classes } from "@/ui/components";
+import { ChangeContent } from "@/ui/decisions/Change";
 import { CompareActions, CompareContent, useComparison } from "@/ui/decisions/CompareUndo";
 import { Question } from "@/ui/decisions/Question";
 import { Size } from "@/ui/decisions/Warnings";
@@ -21,7 +22,7 @@ import styles from "./Files.module.css";
 /** What agents changed in the folder, by answer, newest first. */
 export function Changes({ projectId }: { projectId: number }) {
   const t = useT();
-  const [diff, setDiff] = useState<{ id: string; path: string } | null>(null);
+  const [diff, setDiff] = useState<Shown | null>(null);
   const { data, problem, isLoading, reload, more } = useList(`changes ${projectId}`, (page, signal) =>
     call("GET /my/projects/{project_id}/changes", { path: { project_id: projectId }, query: page }, { signal }),
   );
@@ -34,7 +35,7 @@ export function Changes({ projectId }: { projectId: number }) {
         <TurnCard key={turn.turn_id} projectId={projectId} turn={turn} onUndone={reload} onDiff={setDiff} />
       ))}
       <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />
-      {diff && <DiffDialog id={diff.id} path={diff.path} onClose={() => setDiff(null)} />}
+      {diff && <DiffDialog projectId={projectId} shown={diff} onClose={() => setDiff(null)} />}
     </div>
   );
 }
@@ -43,7 +44,14 @@ interface TurnProps {
   projectId: number;
   turn: TurnChanges;
   onUndone: () => void;
-  onDiff: (change: { id: string; path: string }) => void;
+  onDiff: (change: Shown) => void;
+}
+
+/** A change whose diff is shown: that of the call, or the question about it. */
+interface Shown {
+  path: string;
+  callId: string | null;
+  approvalId: string | null;
 }
 
 function TurnCard({ projectId, turn, onUndone, onDiff }: TurnProps) {
@@ -121,15 +129,15 @@ interface RowProps {
 
 function FileRow({ file, isBusy, undo, redo, compare, onDiff }: RowProps) {
   const t = useT();
-  const { path, action, added, removed, undone, approval_id: approval } = file;
+  const { path, action, added, removed, undone, approval_id: approvalId, call_id: callId } = file;
   const name = visible(path);
   return (
     <li className={styles.file}>
       <span className={classes(styles.path, "data")}>{name}</span>
       <span className="muted small">{undone ? t("files.undone") : tOr(`files.action_${action}`, action)}</span>
       {added !== null && removed !== null && <Size added={added} removed={removed} />}
-      {approval !== null && (
-        <Button size="small" aria-label={`${t("files.diff")} ${name}`} onClick={() => onDiff({ id: approval, path })}>
+      {(callId ?? approvalId) !== null && (
+        <Button size="small" aria-label={`${t("files.diff")} ${name}`} onClick={() => onDiff({ path, callId, approvalId })}>
           {t("files.diff")}
         </Button>
       )}
@@ -166,12 +174,16 @@ function CompareDialog({ undoing, onDone, onClose }: { undoing: Undoing; onDone:
   );
 }
 
-function DiffDialog({ id, path, onClose }: { id: string; path: string; onClose: () => void }) {
+function DiffDialog({ projectId, shown: { path, callId, approvalId }, onClose }: { projectId: number; shown: Shown; onClose: () => void }) {
   const t = useT();
-  const { data, problem, reload } = useResource(`approval ${id}`, (signal) => call("GET /my/approvals/{approval_id}", { path: { approval_id: id } }, { signal }));
   return (
     <Dialog title={t("decisions.diffOf", { path: visible(path) })} isWide onClose={onClose}>
-      {data ? <Question approval={data} /> : problem ? <LoadFailed problem={problem} retry={reload} /> : <Skeleton />}
+      {callId !== null ? <ChangeContent projectId={projectId} id={callId} /> : <DecidedQuestion id={approvalId ?? ""} />}
     </Dialog>
   );
+}
+
+function DecidedQuestion({ id }: { id: string }) {
+  const { data, problem, reload } = useResource(`approval ${id}`, (signal) => call("GET /my/approvals/{approval_id}", { path: { approval_id: id } }, { signal }));
+  return data ? <Question approval={data} /> : problem ? <LoadFailed problem={problem} retry={reload} /> : <Skeleton />;
 }

@@ -1,3 +1,4 @@
+import { tOr } from "@/i18n";
 import { call } from "@/api/client";
 import type { SystemPart as Part } from "@/api/types";
 import { formatBytes, formatDateTime, formatNumber } from "@/i18n/format";
@@ -38,14 +39,14 @@ export function SystemPart() {
           rows={data.parts}
           rowKey={({ part }) => part}
           columns={[
-            { key: "part", title: t("manage.part"), cell: ({ part }) => part },
+            { key: "part", title: t("manage.part"), cell: ({ part }) => tOr(`manage.part_${part.replaceAll(" ", "_")}`, part) },
             { key: "state", title: t("manage.state"), cell: (part) => <Verdict part={part} /> },
             {
               key: "detail",
               title: t("manage.detail"),
               cell: ({ detail, advice }) => (
                 <>
-                  <Prose text={detail} />
+                  <Prose text={detail === "works" ? t("manage.works") : detail} />
                   {advice && (
                     <p className="small">
                       <Prose text={advice} />

@@ -2,7 +2,7 @@ import { call } from "@/api/client";
 import { problemText } from "@/i18n/problemText";
 import { asksByRule, withToolRule } from "@/state/projectRules";
 import { EmptyState, FormError, LoadFailed, Prose, Skeleton, Table } from "@/ui/components";
-import { toolLabel } from "@/ui/tools";
+import { toolLabel, toolText } from "@/ui/tools";
 import { useAction, useProject, useProjectState, useResource, useT } from "@/ui/hooks";
 
 const LISTED = 100;
@@ -40,7 +40,7 @@ export function ToolsPart() {
               <>
                 <strong>{toolLabel(name)}</strong> <code className="small">{name}</code>
                 <p className="muted small">
-                  <Prose text={trouble ?? description} />
+                  <Prose text={trouble ?? toolText({ name, description })} />
                 </p>
               </>
             ),

@@ -2,6 +2,7 @@
 // an answer and what continues it are one, and what was sent again later is folded.
 
 import { memoize } from "../store";
+import { PLAN_EXPIRED, isPlanExpired } from "./plans";
 import type { Row } from "./rows";
 import type { EntryOf, LiveCall, Sending, SessionState } from "./types";
 
@@ -134,8 +135,9 @@ function blockOfEntry({ key, entry }: Extract<Row, { kind: "entry" }>, before: B
     case "approval":
       return index.decisions.has(entry.id) || entry.approval.status === "pending" ? null : { key, kind: "decision", entry };
     case "plan":
-      return entry.plan.tasks < 2 ? null : { key, kind: "plan", entry }; // no ceremony for one task
+      return entry.plan.tasks < 2 && !isPlanExpired(entry.plan) ? null : { key, kind: "plan", entry }; // no ceremony for one task
     case "notice":
+      if (entry.notice.code === PLAN_EXPIRED) return null; // the line of the plan says so
       // Nothing is missing any more from an answer that was continued.
       return index.partial.get(entry.turn_id ?? "") === true ? null : { key, kind: "notice", entry, isCutOff: index.partial.has(entry.turn_id ?? "") };
   }

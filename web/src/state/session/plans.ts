@@ -6,8 +6,16 @@ import type { Entry, SessionState } from "./types";
 type EventOf<T extends SessionEvent["type"]> = Extract<SessionEvent, { type: T }>;
 const OVER: readonly string[] = ["completed", "partial", "failed", "cancelled", "rejected", "timeout"];
 
+/** Error code of a plan, and of its turn. */
+export const PLAN_EXPIRED = "approval_timeout";
+
 export function isPlanOver(plan: Pick<WorkflowState, "status">): boolean {
   return OVER.includes(plan.status);
+}
+
+/** Return whether nobody answered in time: the plan is kept, and can be asked about again. */
+export function isPlanExpired({ status, error_code }: Pick<WorkflowState, "status" | "error_code">): boolean {
+  return status === "timeout" && error_code === PLAN_EXPIRED;
 }
 
 export function planCreated(state: SessionState, event: EventOf<"task_plan_created">): SessionState {
@@ -28,7 +36,7 @@ export function planCreated(state: SessionState, event: EventOf<"task_plan_creat
     at: event.timestamp,
     turn_id: event.turn_id,
     text: "",
-    plan: { workflow_id: id, status: "running", tasks: plan.tasks.length, tasks_done: 0, tasks_refused: 0, cost: null, started_at: null, finished_at: null },
+    plan: { workflow_id: id, status: "running", tasks: plan.tasks.length, tasks_done: 0, tasks_refused: 0, error_code: null, cost: null, started_at: null, finished_at: null },
   };
   return {
     ...state,

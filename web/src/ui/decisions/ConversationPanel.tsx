@@ -2,18 +2,20 @@ import { type ReactNode, Suspense, lazy, useEffect, useMemo, useState } from "re
 import { call } from "@/api/client";
 import type { ApprovalState } from "@/api/types";
 import { withPageTexts } from "@/i18n";
-import { subjectOf, together } from "@/state/decisions";
+import { subjectOf, together, viewOfChange } from "@/state/decisions";
 import { type PanelView, closePanel, openPanel, panel, resetPanel, toggleFullPanel } from "@/state/panel";
 import type { Conversation } from "@/state/session/conversation";
 import { isAgentChange } from "@/state/session/swaps";
 import type { EntryOf, SessionState } from "@/state/session/types";
 import { memoize } from "@/state/store";
+import { visible } from "@/state/visible";
 import { EmptyState, LoadFailed, Skeleton, Tabs, classes } from "@/ui/components";
 import { useCell, useMedia, useResource, useSelected, useT } from "@/ui/hooks";
 import { SidePanel } from "@/ui/shell";
 import { Answers, DecisionExtras, TerminalHint, useDecision } from "./Actions";
 import { AllQuestions, AllowAll, useSeen } from "./AllQuestions";
 import { CompareActions, CompareContent, useComparison } from "./CompareUndo";
+import { ChangeContent } from "./Change";
 import { Question } from "./Question";
 import { Visible } from "./Visible";
 import { Size } from "./Warnings";
@@ -42,6 +44,7 @@ export function ConversationPanel({ conversation, details }: PanelProps) {
   }
   if (view.kind === "question") return <QuestionPanel key={view.id} id={view.id} conversation={conversation} />;
   if (view.kind === "questions") return <AllPanel key={view.id} view={view} conversation={conversation} />;
+  if (view.kind === "change") return <ChangePanel key={view.id} view={view} conversation={conversation} />;
   if (view.kind === "compare") return <ComparePanel key={`${view.id} ${view.path}`} view={view} conversation={conversation} />;
   return (
     <PlainPanel view={view} conversation={conversation}>
@@ -57,6 +60,7 @@ function PlainPanel({ view, conversation, footer, children }: { view: PanelView;
     plan: t("decisions.tabPlan"),
     question: t("decisions.panelQuestion"),
     questions: t("decisions.panelQuestion"),
+    change: t("decisions.diffOf", { path: "path" in view ? visible(view.path) : "" }),
     compare: t("decisions.panelCompare"),
     files: t("decisions.tabFiles"),
     details: t("decisions.tabDetails"),
@@ -148,6 +152,15 @@ function allOf(approvals: readonly ApprovalState[], id: string): readonly Approv
   return one ? together(approvals, one) : [];
 }
 
+/** What an agent has changed in a file. */
+function ChangePanel({ view, conversation }: { view: Extract<PanelView, { kind: "change" }>; conversation: Conversation }) {
+  return (
+    <PlainPanel view={view} conversation={conversation}>
+      <ChangeContent projectId={conversation.projectId} id={view.id} />
+    </PlainPanel>
+  );
+}
+
 function ComparePanel({ view, conversation }: { view: Extract<PanelView, { kind: "compare" }>; conversation: Conversation }) {
   const { id: turnId, path } = view;
   const compared = useComparison({ projectId: conversation.projectId, turnId, path }, (ifMatch) => conversation.undo(turnId, path, ifMatch), closePanel);
@@ -189,14 +202,9 @@ function ChangedFiles({ conversation }: { conversation: Conversation }) {
   if (!changes.length) return <EmptyState title={t("decisions.noFiles")} />;
   return (
     <ul role="list" className={styles.changes}>
-      {changes.map(({ id, file_change: { path, added, removed, undone, approval_id: approval } }) => (
+      {changes.map(({ id, file_change }) => ({ id, ...file_change, view: viewOfChange(id, file_change) })).map(({ id, path, added, removed, undone, view }) => (
         <li key={id}>
-          <button
-            type="button"
-            className={styles.change}
-            aria-disabled={approval === null || undefined}
-            onClick={() => approval !== null && openPanel({ kind: "question", id: approval })}
-          >
+          <button type="button" className={styles.change} aria-disabled={view === null || undefined} onClick={() => view && openPanel(view)}>
             <span className={classes(styles.path, "ellipsis", "data")}>
               <Visible text={path ?? ""} />
             </span>

@@ -1,5 +1,5 @@
 import { ListTree, Network } from "lucide-react";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import type { ApprovalState, WorkflowState } from "@/api/types";
 import { tOr } from "@/i18n";
 import { formatDuration, formatMoney } from "@/i18n/format";
@@ -23,15 +23,17 @@ interface ContentProps {
   agents: readonly string[];
   /** What tasks are writing, by task. */
   words: Readonly<Record<string, string>>;
+  /** What a task did with its tools. */
+  callsOf?: (taskId: string) => ReactNode;
 }
 
 /** A plan: price, tasks as a graph or a list, one task in full, or the editor. */
-export function PlanContent({ plan, approval, edit, agents, words }: ContentProps) {
+export function PlanContent({ plan, approval, edit, agents, words, callsOf }: ContentProps) {
   const [opened, setOpened] = useState<string | null>(null);
   const { planList } = useCell(preferences);
   const isPhone = useMedia(PHONE);
   const task = plan.tasks.find(({ id }) => id === opened);
-  if (task && edit.tasks === null) return <TaskDetail plan={plan} task={task} words={words[task.id] ?? ""} agents={agents} onBack={() => setOpened(null)} />;
+  if (task && edit.tasks === null) return <TaskDetail plan={plan} task={task} words={words[task.id] ?? ""} agents={agents} calls={callsOf?.(task.id)} onBack={() => setOpened(null)} />;
   // Before a decision everything is read: the list has the whole text of every task.
   const isList = planList || isPhone || approval?.kind === "plan";
   const hasBegun = plan.started_at !== null;

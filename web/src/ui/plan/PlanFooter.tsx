@@ -2,7 +2,7 @@ import { type ReactNode, useRef, useState } from "react";
 import type { ApprovalState, WorkflowState } from "@/api/types";
 import { problemText } from "@/i18n/problemText";
 import { approvePlan, askPlanAgain, goOn, refuse, stopPlan } from "@/state/decisions";
-import { isPlanOver } from "@/state/session/plans";
+import { isPlanExpired, isPlanOver } from "@/state/session/plans";
 import { Button, FormDialog, Prose, TextArea, textOf } from "@/ui/components";
 import { Deadline, Key } from "@/ui/decisions/Actions";
 import { useDecisionKeys } from "@/ui/decisions/useDecisionKeys";
@@ -137,7 +137,7 @@ function StopButton({ plan, onDone }: FooterProps) {
 
 function GoOnButton({ plan, onDone }: FooterProps) {
   const t = useT();
-  const isExpired = plan.status === "timeout" && plan.error_code === "approval_timeout";
+  const isExpired = isPlanExpired(plan);
   const { run, isBusy, problem } = useAction(async () => {
     await (isExpired ? askPlanAgain(plan.id) : goOn(plan.id));
     onDone?.();

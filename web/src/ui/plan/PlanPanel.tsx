@@ -11,6 +11,7 @@ import { useCell, useMedia, useProjectState, useSelected, useT } from "@/ui/hook
 import { SidePanel } from "@/ui/shell";
 import { PlanContent } from "./PlanContent";
 import { PlanFooter } from "./PlanFooter";
+import { TaskCalls } from "./TaskCalls";
 import { usePlanEdit } from "./usePlanEdit";
 
 interface PlanPanelProps {
@@ -52,10 +53,11 @@ export default function PlanPanel({ id, conversation, tabs }: PlanPanelProps) {
   const done = plan.tasks.filter(isTaskDone).length;
   const title = plan.started_at === null ? t("plans.plan") : t("plans.planDone", { done, count: plan.tasks.length });
   const agents = project?.agents.map(({ name }) => name) ?? [];
+  const callsOf = (taskId: string) => <TaskCalls conversation={conversation} workflowId={id} turnId={plan.turn_id} taskId={taskId} />;
   const footer = <PlanFooter key={asked?.id} plan={plan} approval={asked} edit={edit} hasDeadline={!isWide || isFull} hasKeys onDone={() => conversation.loadPlan(id)} />;
   return (
     <SidePanel title={title} onClose={closePanel} isFull={isFull} toggleFull={toggleFullPanel} footer={hasActions(plan.status) && footer}>
-      {tabs(<PlanContent plan={plan} approval={asked} edit={edit} agents={agents} words={words} />)}
+      {tabs(<PlanContent plan={plan} approval={asked} edit={edit} agents={agents} words={words} callsOf={callsOf} />)}
     </SidePanel>
   );
 }

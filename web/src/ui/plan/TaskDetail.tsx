@@ -1,4 +1,5 @@
 import { ArrowLeft, ChevronDown } from "lucide-react";
+import type { ReactNode } from "react";
 import type { WorkflowState, WorkflowTaskState } from "@/api/types";
 import { problemText } from "@/i18n/problemText";
 import { goOn } from "@/state/decisions";
@@ -19,11 +20,13 @@ interface TaskDetailProps {
   words: string;
   /** Names of the agents that could do it. */
   agents: readonly string[];
+  /** What it did with its tools. */
+  calls?: ReactNode;
   onBack: () => void;
 }
 
 /** One task: its whole text, what it writes while it runs, its result, and what can be done if it has none. */
-export function TaskDetail({ plan, task, words, agents, onBack }: TaskDetailProps) {
+export function TaskDetail({ plan, task, words, agents, calls, onBack }: TaskDetailProps) {
   const t = useT();
   const text = task.result ?? words;
   return (
@@ -49,7 +52,8 @@ export function TaskDetail({ plan, task, words, agents, onBack }: TaskDetailProp
         <Visible text={task.description} keep={"\n\t"} />
       </p>
       {task.error !== null && task.status !== "completed" && <p className={classes(styles.error, "data")}>{visible(task.error, "\n")}</p>}
-      {canBeChanged(plan, task) && <TaskActions plan={plan} task={task} agents={agents} onDone={onBack} />}
+      {hasNoResult(plan, task) && <TaskActions plan={plan} task={task} agents={agents} onDone={onBack} />}
+      {calls}
       <section aria-label={task.result === null ? t("plans.output") : t("plans.result")} className="stack">
         <h3>{task.result === null ? t("plans.output") : t("plans.result")}</h3>
         {text ? (
@@ -64,38 +68,43 @@ export function TaskDetail({ plan, task, words, agents, onBack }: TaskDetailProp
   );
 }
 
-/** Return whether a task can be left out or given away: its plan began and is over, and the task is not done. */
-export function canBeChanged(plan: Pick<WorkflowState, "status" | "started_at">, task: Pick<WorkflowTaskState, "status">): boolean {
-  return isPlanOver(plan) && plan.status !== "completed" && plan.started_at !== null && task.status !== "completed";
+/** Return whether a task was not done, and so can be asked again, left out or given away. */
+function hasNoResult(plan: Pick<WorkflowState, "status" | "started_at">, task: Pick<WorkflowTaskState, "status">): boolean {
+  if (plan.status === "completed" || plan.started_at === null || task.status === "completed") return false;
+  return isPlanOver(plan) || ["failed", "aborted", "cancelled", "timeout"].includes(task.status);
 }
 
 /** What helps a task that was not done: somebody else does it, or nobody. The plan goes on at once. */
 function TaskActions({ plan, task, agents, onDone }: Pick<TaskDetailProps, "plan" | "task" | "agents"> & { onDone: () => void }) {
   const t = useT();
-  const { run, isBusy, problem } = useAction(async (change: { agent?: string; drop?: boolean }) => {
-    await goOn(plan.id, [{ id: task.id, ...change }]);
+  const { run, isBusy, problem } = useAction(async (change?: { agent?: string; drop?: boolean }) => {
+    await goOn(plan.id, change ? [{ id: task.id, ...change }] : []);
     onDone();
   });
   const others = agents.filter((name) => name !== task.agent);
   const isLast = plan.tasks.length === 1;
+  const isOver = isPlanOver(plan); // the others are not disturbed
   return (
     <div className={styles.footer}>
       <div className={styles.buttons}>
+        <Button isBusy={isBusy} isDisabled={!isOver} onClick={() => void run()}>
+          {t("plans.askAgain")}
+        </Button>
         {others.length > 0 && (
           <Menu
             label={t("plans.giveAway")}
             entries={others.map((agent) => ({ label: visible(agentLabel(agent)), icon: <Avatar agent={agent} />, run: () => void run({ agent }) }))}
             trigger={
-              <Button isBusy={isBusy}>
+              <Button isBusy={isBusy} isDisabled={!isOver}>
                 {t("plans.giveAway")}
                 <ChevronDown aria-hidden="true" size={16} />
               </Button>
             }
           />
         )}
-        {!isLast && <Button isDisabled={isBusy} onClick={() => void run({ drop: true })}>{t("plans.skip")}</Button>}
+        {!isLast && <Button isDisabled={isBusy || !isOver} onClick={() => void run({ drop: true })}>{t("plans.skip")}</Button>}
       </div>
-      <p className="muted small">{t("plans.skipHint")}</p>
+      <p className="muted small">{isOver ? t("plans.skipHint") : t("plans.laterHint")}</p>
       <p role="alert" className={styles.error}>
         {problem && <Prose text={problemText(problem)} />}
       </p>

@@ -7,6 +7,7 @@ import { visible } from "@/state/visible";
 import { agentLabel } from "@/ui/agents";
 import { Spinner, classes } from "@/ui/components";
 import { useProjectState, useT } from "@/ui/hooks";
+import { toolLabel } from "@/ui/tools";
 import styles from "./Timeline.module.css";
 
 type Call = EntryOf<"tool_call">;
@@ -44,9 +45,9 @@ function summaryOf(calls: readonly Call[], live: readonly LiveCall[]): string {
   for (const { tool } of live) groups.set(tool, [...(groups.get(tool) ?? []), ""]);
   const words = [...groups].map(([tool, subjects]) => {
     const [only = ""] = subjects;
-    if (subjects.length === 1 && only !== "") return tOr(`chat.did_${tool}`, translate("chat.didOther", { tool, what: only }), { what: only });
+    if (subjects.length === 1 && only !== "") return tOr(`chat.did_${tool}`, translate("chat.didOther", { tool: toolLabel(tool), what: only }), { what: only });
     const count = subjects.length;
-    return tOr(`chat.didMany_${tool}`, translate("chat.didOtherMany", { tool, count }), { count });
+    return tOr(`chat.didMany_${tool}`, translate("chat.didOtherMany", { tool: toolLabel(tool), count }), { count });
   });
   return words.join(" · ");
 }
@@ -71,7 +72,7 @@ function StoredCall({ entry: { at, tool_call } }: { entry: Call }) {
     <li className={styles.call}>
       <div className={styles.callHead}>
         {isGood ? <CircleCheck aria-hidden="true" size={14} /> : <CircleAlert aria-hidden="true" size={14} className={styles.failed} />}
-        <code>{tool_call.tool.replace(/^tool_/, "")}</code>
+        <span title={visible(tool_call.tool)}>{visible(toolLabel(tool_call.tool))}</span>
         <span>{agentLabel(tool_call.agent)}</span>
         <span className={classes(styles.faint, !isGood && styles.failed)}>{tOr(`chat.call_${status}`, status)}</span>
         <time className={styles.faint} dateTime={at}>
@@ -79,6 +80,7 @@ function StoredCall({ entry: { at, tool_call } }: { entry: Call }) {
         </time>
       </div>
       <Given values={tool_call.arguments} />
+      {tool_call.result !== null && <Result result={tool_call.result} />}
       {error !== null && (
         <p className={classes(styles.callError, "data")}>
           {t("chat.callError")}: {visible(error, "\n")}
@@ -103,6 +105,27 @@ function Given({ values }: { values: Readonly<Record<string, unknown>> }) {
   );
 }
 
+/** The beginning of what a call returned, folded to its first line. */
+function Result({ result: { text, is_cut, count, exit_code: code } }: { result: NonNullable<Call["tool_call"]["result"]> }) {
+  const t = useT();
+  const shown = visible(text, "\n\t");
+  const [first = ""] = shown.split("\n", 1);
+  const facts = [t("chat.result"), count === null ? null : t("chat.resultCount", { count }), code === null ? null : t("chat.exitCode", { code })];
+  return (
+    <details className={styles.result}>
+      <summary>
+        <span className="ellipsis data">
+          <span className={styles.faint}>{facts.filter(Boolean).join(" · ")}</span> {first}
+        </span>
+      </summary>
+      <pre className="data" tabIndex={0} aria-label={t("chat.result")}>
+        {shown}
+        {is_cut && "\n…"}
+      </pre>
+    </details>
+  );
+}
+
 function RunningCall({ call }: { call: LiveCall }) {
   const t = useT();
   const { project } = useProjectState();
@@ -111,7 +134,7 @@ function RunningCall({ call }: { call: LiveCall }) {
     <li className={styles.call}>
       <div className={styles.callHead}>
         {call.returned === null ? <CircleDashed aria-hidden="true" size={14} /> : <CircleCheck aria-hidden="true" size={14} />}
-        <code>{call.tool.replace(/^tool_/, "")}</code>
+        <span title={visible(call.tool)}>{visible(toolLabel(call.tool))}</span>
         <span>{agentLabel(agent)}</span>
         <span className={styles.faint}>{call.returned === null ? t("chat.call_running") : t(call.success ? "chat.call_done" : "chat.call_failed")}</span>
       </div>

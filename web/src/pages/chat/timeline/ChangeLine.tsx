@@ -2,6 +2,7 @@ import { FilePen, FileX, Redo2, Undo2 } from "lucide-react";
 import { memo, useMemo } from "react";
 import { t as translate, tOr } from "@/i18n";
 import { formatNumber } from "@/i18n/format";
+import { viewOfChange } from "@/state/decisions";
 import { openPanel } from "@/state/panel";
 import { isSwap, swapState } from "@/state/session/swaps";
 import type { EntryOf, SessionState } from "@/state/session/types";
@@ -10,6 +11,7 @@ import { visible } from "@/state/visible";
 import { agentLabel } from "@/ui/agents";
 import { Button, Moment, classes } from "@/ui/components";
 import { useProjectState, useSelected, useT } from "@/ui/hooks";
+import { toolLabel } from "@/ui/tools";
 import { useChat } from "../chatContext";
 import { useAttempt } from "../useAttempt";
 import { subjectOf } from "./ActivityLine";
@@ -26,7 +28,9 @@ function Change({ entry, decision }: { entry: EntryOf<"file_change">; decision: 
   const t = useT();
   const { conversation } = useChat();
   const { attempt, isBusy } = useAttempt();
-  const { action, added, removed, undone, approval_id, agent } = entry.file_change;
+  const { action, added, removed, undone, agent } = entry.file_change;
+  const view = viewOfChange(entry.id, entry.file_change);
+  const holds = decision ? (decision.approval.holds ?? "once") : entry.file_change.holds;
   const path = entry.file_change.path ?? "";
   const Sign = action === "delete" ? FileX : FilePen;
   const undo = () =>
@@ -41,10 +45,10 @@ function Change({ entry, decision }: { entry: EntryOf<"file_change">; decision: 
       {action === "delete" && <span className={styles.removed}>{t("chat.deleted")}</span>}
       {added !== null && action !== "delete" && <span className={styles.added}>+{formatNumber(added)}</span>}
       {removed !== null && action !== "delete" && <span className={styles.removed}>−{formatNumber(removed)}</span>}
-      <span className={styles.faint}>{undone ? t("chat.putBack") : decision ? tOr(`chat.allowed_${decision.approval.holds ?? "once"}`, t("chat.allowed_once")) : null}</span>
+      <span className={styles.faint}>{undone ? t("chat.putBack") : holds ? tOr(`chat.allowed_${holds}`, t("chat.allowed_once")) : null}</span>
       <span className={styles.changeActions}>
-        {approval_id !== null && (
-          <Button size="small" onClick={() => openPanel({ kind: "question", id: approval_id })}>
+        {view && (
+          <Button size="small" onClick={() => openPanel(view)}>
             {t("chat.diff")}
           </Button>
         )}
@@ -116,7 +120,7 @@ export const DecisionLine = memo(function DecisionLine({ entry }: { entry: Entry
   const { kind, tool, status, holds, feedback, decided_at, agent_id } = entry.approval;
   const agent = agentLabel(project?.agents.find(({ id }) => id === agent_id)?.name ?? "") || t("chat.anAgent");
   const what = subjectOf(entry.approval.arguments);
-  const wanted = kind === "tool" ? tOr(`chat.wanted_${tool}`, t("chat.wantedOther", { agent, tool, what }), { agent, what }) : kind === "plan" ? t("chat.wantedPlan") : t("chat.wantedBudget");
+  const wanted = kind === "tool" ? tOr(`chat.wanted_${tool}`, t("chat.wantedOther", { agent, tool: visible(toolLabel(tool)), what }), { agent, what }) : kind === "plan" ? t("chat.wantedPlan") : t("chat.wantedBudget");
   const isAllowed = status === "approved" || status === "used";
   const answer = isAllowed && kind === "tool" ? tOr(`chat.youAllowed_${holds ?? "once"}`, t("chat.youAllowed_once")) : tOr(`chat.decision_${status}`, status);
   return (

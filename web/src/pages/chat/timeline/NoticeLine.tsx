@@ -2,6 +2,7 @@ import { CircleAlert, CircleStop } from "lucide-react";
 import { memo } from "react";
 import { call } from "@/api/client";
 import { tOr } from "@/i18n";
+import { codeText } from "@/i18n/problemText";
 import { accountState } from "@/state/account";
 import type { EntryOf } from "@/state/session/types";
 import { toast } from "@/state/toasts";
@@ -22,12 +23,18 @@ export const NoticeLine = memo(function NoticeLine({ entry, isCutOff, isFolded =
   const { code } = entry.notice;
   const { turn_id } = entry;
   const isQuiet = code === "cancelled";
-  const text = tOr(`chat.notice_${code ?? ""}`, entry.text);
+  const text = tOr(`chat.notice_${code ?? ""}`, codeText(code ?? "", entry.text));
   return (
     <div className={classes(styles.notice, isQuiet && styles.quiet)} role="group" aria-label={t("chat.notice")}>
       {isQuiet ? <CircleStop aria-hidden="true" size={16} /> : <CircleAlert aria-hidden="true" size={16} />}
       <span className={classes(styles.words, "data")}>
         <Prose text={text} />
+        {text !== entry.text && !isQuiet && (
+          <details className="small muted">
+            <summary>{t("errors.serverWords")}</summary>
+            <Prose text={entry.text} />
+          </details>
+        )}
       </span>
       <Moment at={entry.at} />
       {turn_id !== null && !isFolded && (
@@ -56,7 +63,7 @@ function Remedy({ code }: { code: string }) {
   const isAdmin = account.phase === "signed_in" && account.account.is_admin;
   if (code === "budget_exceeded") {
     return (
-      <Button size="small" onClick={() => navigate(paths.projectSettings(project.id))}>
+      <Button size="small" onClick={() => navigate(paths.projectSettings(project.id, "approvals"))}>
         {t("chat.raiseBudget")}
       </Button>
     );

@@ -3,8 +3,9 @@ import { memo } from "react";
 import { tOr } from "@/i18n";
 import { formatAtMost, formatDuration, formatMoney } from "@/i18n/format";
 import { call } from "@/api/client";
+import { askPlanAgain } from "@/state/decisions";
 import { openPanel } from "@/state/panel";
-import { isPlanOver } from "@/state/session/plans";
+import { isPlanExpired, isPlanOver } from "@/state/session/plans";
 import type { EntryOf } from "@/state/session/types";
 import { agentLabel } from "@/ui/agents";
 import { Button, Spinner } from "@/ui/components";
@@ -28,23 +29,30 @@ export const PlanLine = memo(function PlanLine({ entry }: { entry: EntryOf<"plan
   const took = begun && ended ? Date.parse(ended) - Date.parse(begun) : null;
   const hasRefused = tasks_refused > 0 || plan?.tasks.some(({ refused }) => refused);
   const isOver = isPlanOver({ status });
+  const isExpired = isPlanExpired(plan ?? entry.plan);
+  const shownStatus = isExpired ? "expired" : hasRefused && status === "completed" ? "answered" : status;
   const words = [
     t("chat.planTasks", { count: tasks }),
     isOver && status === "completed" ? null : t("chat.planDone", { count: tasks_done }),
-    running ? t("chat.working", { agent: agentLabel(running.agent) }) : tOr(`chat.plan_${hasRefused && status === "completed" ? "answered" : status}`, status),
+    running ? t("chat.working", { agent: agentLabel(running.agent) }) : tOr(`chat.plan_${shownStatus}`, status),
     took === null ? null : formatDuration(took),
     cost === null || cost === 0 ? null : isOver || most === null ? formatMoney(cost) : t("chat.costOfMost", { cost: formatMoney(cost), most: formatAtMost(most) }),
   ];
   const canGoOn = ["failed", "cancelled", "partial"].includes(status);
   return (
     <div className={styles.plan} role="group" aria-label={t("chat.plan")}>
-      {!isOver ? status === "awaiting_approval" ? <ListTree aria-hidden="true" size={15} /> : <Spinner /> : status === "completed" ? <Check aria-hidden="true" size={15} /> : <CircleAlert aria-hidden="true" size={15} />}
+      {status === "awaiting_approval" || isExpired ? <ListTree aria-hidden="true" size={15} /> : !isOver ? <Spinner /> : status === "completed" ? <Check aria-hidden="true" size={15} /> : <CircleAlert aria-hidden="true" size={15} />}
       <strong>{t("chat.plan")}</strong>
       <span className={styles.words}>{words.filter(Boolean).join(" · ")}</span>
       <span className={styles.changeActions}>
         {canGoOn && (
           <Button size="small" isBusy={isBusy} onClick={() => attempt(() => call("POST /my/workflows/{workflow_id}/retry", { path: { workflow_id } }))}>
             {t("chat.goOn")}
+          </Button>
+        )}
+        {isExpired && (
+          <Button size="small" isBusy={isBusy} onClick={() => attempt(() => askPlanAgain(workflow_id))}>
+            {t("decisions.askAgain")}
           </Button>
         )}
         <Button size="small" onClick={() => openPanel({ kind: "plan", id: workflow_id })}>

@@ -1,8 +1,10 @@
 import { Copy, Pencil } from "lucide-react";
 import { type KeyboardEvent, memo, useState } from "react";
+import { preferences } from "@/state/preferences";
 import { Button, IconButton, Moment, classes } from "@/ui/components";
 import { copyAndTell } from "@/ui/clipboard";
-import { useSelected, useT } from "@/ui/hooks";
+import { useCell, useSelected, useT } from "@/ui/hooks";
+import { isSendKey } from "@/ui/sendKey";
 import type { EntryOf, Sending } from "@/state/session/types";
 import { AttachmentList } from "../AttachmentList";
 import { useChat } from "../chatContext";
@@ -41,6 +43,7 @@ function EditMessage({ entry }: { entry: EntryOf<"message"> }) {
   const t = useT();
   const { conversation, setEditing } = useChat();
   const [text, setText] = useState(entry.message.content);
+  const { enterSends } = useCell(preferences);
   const { attempt, isBusy } = useAttempt();
   const send = () =>
     attempt(async () => {
@@ -50,7 +53,7 @@ function EditMessage({ entry }: { entry: EntryOf<"message"> }) {
     });
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape") setEditing(null);
-    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+    if (isSendKey(event, enterSends)) {
       event.preventDefault();
       send();
     }

@@ -1,0 +1,27 @@
+import type { Area } from "../message";
+
+export const toolTexts = {
+  about_tool_read_file: "A text file, whole or some of its lines.",
+  about_tool_list_directory: "Names, sizes and times of files and folders.",
+  about_tool_search_files: "Lines with a text or a pattern, in the files of your folder.",
+  about_tool_stat: "Whether it exists, its size and its time.",
+  about_tool_write_file: "A whole text file. You may be asked first.",
+  about_tool_edit_file: "Replaces one passage. You may be asked first.",
+  about_tool_delete_file: "You are always asked first.",
+  about_tool_run_command: "One that you named when you connected the folder. You may be asked first.",
+  about_memory_read: "What the agent has kept from earlier work.",
+  about_project_memory_read: "What all agents of the project have kept; nothing is changed.",
+  about_memory_write: "A note that the agent finds again later.",
+  about_write_file: "A scratch file on the server, not in your folder.",
+  about_read_file: "A scratch file on the server, not in your folder.",
+  about_list_files: "The scratch files of the agent on the server.",
+  about_get_workspace_info: "How many files it has, and how much room is left.",
+  about_spawn_agent: "Another agent does a part of the work and reports back.",
+  about_web_search: "Finds pages; what is sent is the query.",
+  about_web_fetch: "The text of one public page.",
+  about_api_call: "A request to an address that the node allows.",
+  about_file_read: "Files that the node's operator allows, and the node's own folder for your project.",
+  about_file_write: "Files that the node's operator allows, and the node's own folder for your project.",
+  about_code_execute: "A short program in a sandbox of the node.",
+  about_shell: "A command in a sandbox of the node.",
+} as const satisfies Area;

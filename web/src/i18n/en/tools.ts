@@ -1,0 +1,27 @@
+import type { Area } from "../message";
+
+export const tools = {
+  name_tool_read_file: "Read a file of your folder",
+  name_tool_list_directory: "List your folder",
+  name_tool_search_files: "Search your files",
+  name_tool_stat: "Look at a file of your folder",
+  name_tool_write_file: "Write a file of your folder",
+  name_tool_edit_file: "Change a file of your folder",
+  name_tool_delete_file: "Delete a file of your folder",
+  name_tool_run_command: "Run a command",
+  name_memory_read: "Search its own memory",
+  name_project_memory_read: "Search the memory of all agents",
+  name_memory_write: "Keep something in memory",
+  name_write_file: "Write a file of its own workspace",
+  name_read_file: "Read a file of its own workspace",
+  name_list_files: "List its own workspace",
+  name_get_workspace_info: "Look at its own workspace",
+  name_spawn_agent: "Start a helper",
+  name_web_search: "Search the web",
+  name_web_fetch: "Read a web page",
+  name_api_call: "Call a web service",
+  name_file_read: "Read a file of the node",
+  name_file_write: "Write a file of the node",
+  name_code_execute: "Run a program",
+  name_shell: "Run a shell command",
+} as const satisfies Area;
