@@ -9,7 +9,8 @@ from playwright.sync_api import Page, expect
 from tests.browser.pages import sign_in
 from tests.browser.visits import Complaints
 from tests.conftest import StartServer
-from tests.model_server import ModelServer
+from tests.deadlines import eventually
+from tests.model_server import Fail, Hold, ModelServer
 from tests.people import Person
 from tests.running import Server
 
@@ -125,6 +126,45 @@ def test_palette_and_keys_lead_to_pages_with_the_figures_of_a_conversation(page:
     page.keyboard.press("Escape")
     page.keyboard.press("/")
     expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+
+
+@pytest.mark.req("UWS-25.2")
+@pytest.mark.usefixtures("violations")
+def test_activity_shows_health_and_work_over_time_and_an_alert_after_five_failures(
+    page: Page, person: Person, models: ModelServer
+) -> None:
+    project = person.project()
+    session = person.session(project["id"])
+    coder = next(agent["id"] for agent in project["agents"] if agent["name"] == "agent_coder")
+    sign_in(page, person)
+    page.goto(f"/p/{project['id']}/activity")
+    expect(page.get_by_text("Healthy", exact=True)).to_be_visible()
+    expect(page.get_by_text("No alerts.")).to_be_visible()
+    work = page.get_by_role("region", name="Last hour")
+    expect(work.get_by_text("4 agents, up for")).to_be_visible()
+    expect(work.get_by_role("img", name="Tasks finished: nothing in this time")).to_be_visible()
+
+    models.script(hold := Hold(), about="long report")
+    models.script(*[Fail(400)] * 5, about="impossible")
+    person.submit(session, "Write a long report.", "writer")
+    eventually(lambda: hold.arrived)
+    other = person.session(project["id"])
+    for _ in range(5):
+        assert person.post(other, "Do the impossible.").status_code >= 400
+
+    reason = f"Agent {coder} has failed several times in a row"
+    health = page.get_by_role("listitem").filter(has_text="1 problem")
+    expect(health).to_contain_text(reason)
+    expect(page.get_by_role("region", name="Alerts").get_by_role("listitem")).to_contain_text(reason)
+    expect(work.get_by_role("img", name="Tasks finished: 5 in all")).to_be_visible()
+    expect(work.get_by_role("img", name="Tasks under way: at most 1 at")).to_be_visible()
+
+    hold.release()
+    for agent in project["agents"]:
+        person.http.post(f"/my/projects/{project['id']}/agents/{agent['id']}/deregister")
+    page.reload()
+    unhealthy = page.get_by_role("listitem").filter(has_text="Not working")
+    expect(unhealthy).to_contain_text("4 of 4 agents are not on the bus")
 
 
 @pytest.mark.usefixtures("violations", "models")

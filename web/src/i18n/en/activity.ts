@@ -3,6 +3,7 @@ import type { Area } from "../message";
 export const activity = {
   title: "Activity",
   healthy: "Healthy",
+  unhealthy: "Not working",
   problems: { one: "{count} problem", other: "{count} problems" },
   monthOf: "{spent} of {limit} this month",
   month: "{spent} this month, no limit",
@@ -33,6 +34,10 @@ export const activity = {
   orchestrator: "Auto (planning)",
   lastUsed: "Last used",
   nothingYet: "Nothing happened in this time. Figures come with the first message.",
+  work: "Last hour",
+  agentsUp: { one: "{count} agent, up for {time}", other: "{count} agents, up for {time}" },
+  underWay: "Tasks under way",
+  finished: "Tasks finished",
   alerts: "Alerts",
   alertsNone: "No alerts.",
   alertOpen: "open",

@@ -4,6 +4,7 @@ import type { Translated } from "../message";
 export const activity: Translated<typeof english> = {
   title: "Активность",
   healthy: "Всё в порядке",
+  unhealthy: "Не работает",
   problems: { one: "{count} проблема", few: "{count} проблемы", many: "{count} проблем", other: "{count} проблемы" },
   monthOf: "{spent} из {limit} за этот месяц",
   month: "{spent} за этот месяц, без лимита",
@@ -34,6 +35,10 @@ export const activity: Translated<typeof english> = {
   orchestrator: "Авто (планирование)",
   lastUsed: "Последняя работа",
   nothingYet: "За это время ничего не было. Цифры появятся после первого сообщения.",
+  work: "Последний час",
+  agentsUp: { one: "{count} агент, работает {time}", few: "{count} агента, работают {time}", many: "{count} агентов, работают {time}", other: "{count} агента, работают {time}" },
+  underWay: "Задачи в работе",
+  finished: "Завершённые задачи",
   alerts: "Предупреждения",
   alertsNone: "Предупреждений нет.",
   alertOpen: "открыто",

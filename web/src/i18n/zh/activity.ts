@@ -4,6 +4,7 @@ import type { Translated } from "../message";
 export const activity: Translated<typeof english> = {
   title: "动态",
   healthy: "正常",
+  unhealthy: "无法工作",
   problems: { other: "{count} 个问题" },
   monthOf: "本月 {spent} / {limit}",
   month: "本月 {spent}，无限额",
@@ -34,6 +35,10 @@ export const activity: Translated<typeof english> = {
   orchestrator: "自动（规划）",
   lastUsed: "上次使用",
   nothingYet: "此期间没有活动。发出第一条消息后会有数据。",
+  work: "最近一小时",
+  agentsUp: { other: "{count} 个智能体，已运行 {time}" },
+  underWay: "进行中的任务",
+  finished: "已结束的任务",
   alerts: "警报",
   alertsNone: "没有警报。",
   alertOpen: "未解决",

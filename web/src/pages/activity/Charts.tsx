@@ -1,15 +1,15 @@
-import type { Activity, ActivityBucket } from "@/api/types";
+import type { Activity, ActivityBucket, SpaceState } from "@/api/types";
 import { formatCompact, formatDate, formatDuration, formatMoment, formatMoney, formatNumber, formatTime } from "@/i18n/format";
 import { Money, Table } from "@/ui/components";
 import { useT } from "@/ui/hooks";
 import styles from "./Activity.module.css";
-import { HEIGHT, WIDTH, barsOf, lineOf, peakOf } from "./series";
+import { HEIGHT, WIDTH, barsOf, lineOf, peakOf, workOf } from "./series";
 
 interface ChartProps {
   name: string;
   /** The sum over the whole time; null where a sum means nothing. */
   total: string | null;
-  buckets: readonly ActivityBucket[];
+  buckets: readonly { at: string }[];
   values: readonly (number | null)[];
   /** A second series in the same units: failed of all, median below p95. */
   lower?: readonly (number | null)[];
@@ -82,9 +82,30 @@ function Chart({ name, total, buckets, values, lower, kind, format }: ChartProps
 }
 
 /** The clock for a day, else the date. */
-function edge(bucket: ActivityBucket | undefined, buckets: readonly ActivityBucket[]): string {
+function edge(bucket: { at: string } | undefined, buckets: readonly { at: string }[]): string {
   if (!bucket) return "";
-  return buckets.length <= 25 ? formatTime(bucket.at) : formatDate(bucket.at);
+  const hours = (Date.parse(buckets.at(-1)?.at ?? "") - Date.parse(buckets[0]?.at ?? "")) / 3_600_000;
+  return hours <= 25 ? formatTime(bucket.at) : formatDate(bucket.at);
+}
+
+/** What the agents do: tasks under way and tasks finished, in the last hour. */
+export function Work({ space, now }: { space: SpaceState; now: string }) {
+  const t = useT();
+  const samples = workOf(space, now);
+  const finished = samples.map((sample) => sample.finished);
+  const sum = finished.reduce((one, other) => one + other, 0);
+  return (
+    <section aria-labelledby="work" className="stack">
+      <div>
+        <h2 id="work">{t("activity.work")}</h2>
+        <p className="muted small">{t("activity.agentsUp", { count: space.active_agents, time: formatDuration(space.uptime * 1000) })}</p>
+      </div>
+      <div className={styles.charts}>
+        <Chart name={t("activity.underWay")} total={null} buckets={samples} values={samples.map((sample) => sample.active_tasks)} kind="bars" format={formatNumber} />
+        <Chart name={t("activity.finished")} total={formatNumber(sum)} buckets={samples} values={finished} kind="bars" format={formatNumber} />
+      </div>
+    </section>
+  );
 }
 
 export function ActivityTable({ activity: { buckets } }: { activity: Activity }) {

@@ -12,16 +12,16 @@ export function Summary({ health, activity }: { health: SpaceHealth; activity: A
   const t = useT();
   const { id } = useProject();
   const { month, totals } = activity;
-  const problems = health.details;
+  const isHealthy = health.status === "healthy";
   const isOver = month.limit_usd !== null && month.spent_usd >= month.limit_usd;
   const spent = formatMoney(month.spent_usd);
   return (
     <ul role="list" className={styles.summary}>
-      <li className={problems.length ? styles.bad : styles.good}>
-        {problems.length ? <TriangleAlert aria-hidden="true" size={20} /> : <CircleCheck aria-hidden="true" size={20} />}
+      <li className={isHealthy ? styles.good : styles.bad}>
+        {isHealthy ? <CircleCheck aria-hidden="true" size={20} /> : <TriangleAlert aria-hidden="true" size={20} />}
         <div>
-          <strong>{problems.length ? t("activity.problems", { count: problems.length }) : t("activity.healthy")}</strong>
-          {problems.map(({ part, message }, place) => (
+          <strong>{health.status === "degraded" ? t("activity.problems", { count: health.details.length }) : t(isHealthy ? "activity.healthy" : "activity.unhealthy")}</strong>
+          {health.details.map(({ part, message }, place) => (
             <p key={`${part} ${place}`} className="small">
               <span className="data">{message}</span> <span className="muted">{t("activity.todo", { advice: tOr(`activity.advice_${part}`, t("activity.advice_other")) })}</span>
             </p>

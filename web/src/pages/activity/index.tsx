@@ -13,7 +13,7 @@ import { PageFrame } from "@/ui/shell";
 import styles from "./Activity.module.css";
 import { Alerts } from "./Alerts";
 import { AuditLog } from "./AuditLog";
-import { ActivityTable, Charts } from "./Charts";
+import { ActivityTable, Charts, Work } from "./Charts";
 import { RepairMenu } from "./RepairMenu";
 import { Summary } from "./Summary";
 import { isQuiet } from "./series";
@@ -30,22 +30,26 @@ export default function ActivityPage() {
   const [range, setRange] = useState<Range>("24h");
   const path = { project_id: project.id };
   const health = useResource(`health ${project.id}`, (signal) => call("GET /my/projects/{project_id}/space/health", { path }, { signal }));
+  const work = useResource(`work ${project.id}`, async (signal) => ({ space: await call("GET /my/projects/{project_id}/space", { path }, { signal }), now: new Date().toISOString() }));
   const alerts = useResource(`alerts ${project.id}`, (signal) => call("GET /my/projects/{project_id}/alerts", { path, query: { limit: 50 } }, { signal }));
   const activity = useResource(`activity ${project.id} ${range}`, (signal) => call("GET /my/projects/{project_id}/activity", { path, query: { range } }, { signal }));
   const { reload: reloadHealth } = health;
+  const { reload: reloadWork } = work;
   const { reload: reloadAlerts } = alerts;
   useEffect(
     () =>
       project.onEvent(({ type }) => {
         if (!type.startsWith("alert")) return;
         reloadHealth();
+        reloadWork();
         reloadAlerts();
       }),
-    [project, reloadHealth, reloadAlerts],
+    [project, reloadHealth, reloadWork, reloadAlerts],
   );
-  const problem = health.problem ?? activity.problem;
+  const problem = health.problem ?? activity.problem ?? work.problem;
   const reloadAll = () => {
     reloadHealth();
+    reloadWork();
     reloadAlerts();
     activity.reload();
   };
@@ -55,6 +59,7 @@ export default function ActivityPage() {
       {!problem && (!health.data || !activity.data) && <Skeleton />}
       {!problem && health.data && activity.data && <Summary health={health.data} activity={activity.data} />}
       {!problem && activity.data && <Figures activity={activity.data} range={range} setRange={setRange} />}
+      {!problem && work.data && <Work {...work.data} />}
       <Alerts alerts={alerts} />
       {isAdmin && (
         <div className="stack">

@@ -1,6 +1,6 @@
 // Where the bars and lines of a chart are. The chart draws in a box of WIDTH by HEIGHT units, and stretches.
 
-import type { ActivityBucket } from "@/api/types";
+import type { ActivityBucket, SpaceSample, SpaceState } from "@/api/types";
 
 export const [WIDTH, HEIGHT] = [600, 96];
 
@@ -46,4 +46,15 @@ export function lineOf(values: readonly (number | null)[], top: number): string 
 /** Return whether anything happened. */
 export function isQuiet(buckets: readonly ActivityBucket[]): boolean {
   return buckets.every(({ messages, cost_usd, tokens }) => messages === 0 && cost_usd === 0 && tokens === 0);
+}
+
+const HOUR_MS = 3_600_000;
+
+/** Return the samples of the last hour up to now, each with the number of tasks finished since the one before. */
+export function workOf(space: Pick<SpaceState, "history" | keyof Omit<SpaceSample, "at">>, now: string): (SpaceSample & { finished: number })[] {
+  const { history, active_tasks, queued_tasks, total_tasks_processed } = space;
+  const samples = [...history, { at: now, active_tasks, queued_tasks, total_tasks_processed }];
+  return samples
+    .map((sample, place) => ({ ...sample, finished: sample.total_tasks_processed - (samples[place - 1] ?? sample).total_tasks_processed }))
+    .filter(({ at }) => Date.parse(now) - Date.parse(at) <= HOUR_MS); // an idle project has older samples too
 }
