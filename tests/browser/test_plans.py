@@ -352,7 +352,7 @@ def test_plan_asks_again_after_its_time_for_more_money_and_for_tools(view: PlanV
     view.page.get_by_role("button", name="Refuse", exact=True).click()
     expect(view.task("b", "At work")).to_be_visible()
     hold.release()
-    expect(view.line).to_contain_text("3 tasks · done")
+    expect(view.line).to_contain_text("3 tasks · answered")  # the delete was refused
     assert view.team.planned == 1
 
     view.team.does = {"a": Say("Dear.", tokens=(40_000_000, 10))}

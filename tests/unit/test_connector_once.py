@@ -142,7 +142,11 @@ class AtMostOnce(RuleBasedStateMachine):
         finally:
             self._crash.point = None
         if number in self._answers:
-            assert result.model_dump(exclude={"timestamp"}) == self._answers[number].model_dump(exclude={"timestamp"})
+            again, first = (
+                answer.model_dump(exclude={"timestamp", "diff", "holds", "grant"})  # which the journal does not keep
+                for answer in (result, self._answers[number])
+            )
+            assert again == first
         elif result.success:
             assert number in self._already_there or call.content.encode() in self._written
             self._answers[number] = result

@@ -3,7 +3,7 @@
 import type { ChatMessage, SessionEvent } from "@/api/types";
 import { approvalDecided, approvalExtended, planRequested, toolRequested } from "./approvals";
 import { withoutDrafts } from "./partialText";
-import { planCreated, planStarted, taskChanged } from "./plans";
+import { planCreated, planRetried, planStarted, taskChanged } from "./plans";
 import { stillSending } from "./sending";
 import type { Entry, OpenTurn, SessionState } from "./types";
 
@@ -51,7 +51,7 @@ export function applyEvent(state: SessionState, event: SessionEvent): SessionSta
 function applyTaskEvent(state: SessionState, event: SessionEvent): SessionState {
   switch (event.type) {
     case "task_progress":
-      return runTurn(state, event, { phase: event.phase, ...(event.state === "running" ? { status: "running" } : {}) });
+      return planRetried(runTurn(state, event, { phase: event.phase, ...(event.state === "running" ? { status: "running" } : {}) }), event);
     case "task_started": {
       const change = { status: "running", agent_id: event.agent_id, started_at: event.timestamp, error: null };
       return planStarted(taskChanged(runTurn(state, event, { status: "running", phase: null }), event, change), event);

@@ -127,9 +127,17 @@ export function planStarted(state: SessionState, event: SessionEvent): SessionSt
   return { ...state, plans: { ...state.plans, [plan.id]: { ...plan, status: "running", started_at: plan.started_at ?? event.timestamp } } };
 }
 
+/** A plan goes on in a new turn, whose events must find it even if they come before the plan is loaded again. */
+export function planRetried(state: SessionState, event: EventOf<"task_progress">): SessionState {
+  const plan = event.phase === "retry" && event.workflow_id ? state.plans[event.workflow_id] : undefined;
+  if (!plan || event.turn_id === null) return state;
+  const retried: WorkflowState = { ...plan, turn_id: event.turn_id, status: "running" };
+  return { ...state, plans: { ...state.plans, [plan.id]: retried }, touched: { ...state.touched, [plan.id]: event.number } };
+}
+
 function withTasks(state: SessionState, plan: WorkflowState, tasks: WorkflowTaskState[], number: number): SessionState {
   const item = state.items[plan.id];
-  const tasksDone = tasks.filter(({ status }) => status === "completed").length;
+  const tasksDone = tasks.filter(isTaskDone).length;
   const items =
     item?.kind === "plan" ? { ...state.items, [plan.id]: { ...item, plan: { ...item.plan, tasks: tasks.length, tasks_done: tasksDone } } } : state.items;
   return { ...state, items, plans: { ...state.plans, [plan.id]: { ...plan, tasks } }, touched: { ...state.touched, [plan.id]: number } };

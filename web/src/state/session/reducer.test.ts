@@ -172,6 +172,24 @@ test("what an event only announces is loaded after it", () => {
   expect(of("context_retrieved")).toEqual({ timeline: false, approvals: false, session: false, plans: [] });
 });
 
+test("a plan that goes on in a new turn hears the events of that turn before it is loaded again", () => {
+  const { sessionId, events } = recordings.plan;
+  const over = reduceAll(emptySession(sessionId), events);
+  const [plan] = Object.values(over.plans);
+  const task = plan?.tasks[0];
+  if (!plan || !task) throw new Error("no plan");
+  const of = (number: number, event: object) =>
+    ({ session_id: sessionId, turn_id: "again", timestamp: task.started_at, number: over.lastEvent + number, ...event }) as unknown as SessionEvent;
+  const ended = of(3, { type: "turn_completed", usage: {} });
+  const state = reduceAll(over, [
+    of(1, { type: "task_progress", task_id: "again", phase: "retry", state: "queued", elapsed_seconds: 0, workflow_id: plan.id }),
+    of(2, { type: "task_completed", task_id: task.id, result: "Better.", duration: 1 }),
+    ended,
+  ]);
+  expect(state.plans[plan.id]?.tasks[0]?.result).toBe("Better.");
+  expect(refetchAfter(state, [ended]).plans).toEqual([plan.id]);
+});
+
 test("a call that was loaded when it was just sent goes when it has become a question", () => {
   const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 10, 0, second)).toISOString();
   const call = (id: string, second: number, status: string) => ({ id, kind: "tool_call", at: at(second), turn_id: "t", text: "", tool_call: { tool: "tool_write_file", arguments: {}, status } });
