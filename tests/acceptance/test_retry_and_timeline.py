@@ -293,6 +293,29 @@ def test_refused_call_is_not_described_as_done(person: Person, model: ModelServe
 
 
 @pytest.mark.req("CHT-10.6")
+def test_task_of_a_plan_whose_second_call_was_approved_is_done(
+    person: Person, script: ByMark, model: ModelServer, mark: str, tmp_path: Path
+) -> None:
+    user = CoderUser(person, person.project()["id"], model, mark)
+    (tmp_path / "work").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "work" / name).write_text(name)
+    delete = {**_task(), "description": f"{mark} Delete a file"}
+    deletions = [Say(tools=[Tool("tool_delete_file", json.dumps({"path": name}))]) for name in ("a.txt", "b.txt")]
+    script[mark] = [Say(json.dumps({"tasks": [delete]})), *deletions, Say("Deleted.")]
+    with connected_folder(tmp_path, person, user.project, "--ask", "browser"):
+        turn = person.submit(user.session, mark, None)
+        for answer in ("reject", "approve"):
+            [approval] = eventually(user.approvals, 30)
+            user.decide(approval["id"], decision=answer)
+        assert user.ended(turn, 60)["status"] == "completed"
+
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["a.txt"]
+    [workflow] = person.get("/my/workflows", session_id=user.session)["items"]
+    assert [(task["status"], task["refused"]) for task in workflow["tasks"]] == [("completed", False)]
+
+
+@pytest.mark.req("CHT-10.6")
 @pytest.mark.parametrize("tasks", [1, 2])
 @pytest.mark.parametrize("answer", ["reject", None], ids=["refused", "expired"])
 def test_task_of_a_plan_that_was_not_approved_is_not_described_as_done(

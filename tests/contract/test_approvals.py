@@ -251,7 +251,10 @@ async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat:
         services=services, principal=chat.user, project_id=chat.project_id, lease=None, pace=None
     )
     agent: Any = SimpleNamespace(id=chat.agent_id, name="agent_coder")
-    task: Any = SimpleNamespace(session_id=approval.session_id, turn_id=approval.turn_id, waiting=None)
+    listener = SimpleNamespace(workflow_id="", task_id=approval.turn_id)
+    task: Any = SimpleNamespace(
+        session_id=approval.session_id, turn_id=approval.turn_id, waiting=None, listener=listener
+    )
     files = RunFiles(space, agent, task, lambda: None)
 
     result = await files.call_connector(

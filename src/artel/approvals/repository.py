@@ -69,12 +69,12 @@ class ApprovalRepository(TenantRepository):
         return self._select(approvals.c.id).where(approvals.c.session_id == session_id, no)
 
     def refused_tasks(self, session_ids: Iterable[str]) -> set[tuple[str, str]]:
-        """Return the tasks of plans, by workflow and id, with a call that was refused or not answered in time."""
-        workflow_id, task_id = (approvals.c.details[name].as_string() for name in ("workflow_id", "task_id"))
-        no = approvals.c.status.in_((ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED))
-        of_tasks = approvals.c.session_id.in_(list(session_ids)), no, approvals.c.kind == "tool"
-        rows = self.connection.execute(self._select(workflow_id, task_id).where(*of_tasks))
-        return {(workflow, task) for workflow, task in rows if workflow and task}
+        """Return the tasks of plans, by workflow and id, whose last question was refused or not answered in time."""
+        names = [approvals.c.details[name].as_string() for name in ("workflow_id", "task_id")]
+        of_sessions = approvals.c.session_id.in_(list(session_ids)), approvals.c.kind == "tool"
+        asked = self._find(*of_sessions, columns=[*names, approvals.c.status], order_by=[approvals.c.id])
+        last = {(workflow, task): status for workflow, task, status in map(tuple, asked) if workflow and task}
+        return {task for task, status in last.items() if status in (ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED)}
 
     def by_ids(self, ids: Sequence[str]) -> list[Approval]:
         return [_approval(row) for row in self._find(approvals.c.id.in_(ids))] if ids else []
@@ -88,7 +88,8 @@ class ApprovalRepository(TenantRepository):
         """Return how long a turn has waited for decisions that were made; several at a time count once."""
         decided = approvals.c.turn_id == turn_id, approvals.c.decided_at.is_not(None)
         waited, until = timedelta(), None
-        for approval in self._find(*decided, order_by=[approvals.c.created_at]):
+        moments = approvals.c.created_at, approvals.c.decided_at
+        for approval in self._find(*decided, columns=moments, order_by=[approvals.c.created_at]):
             begin = approval.created_at if until is None else max(approval.created_at, until)
             waited += max(approval.decided_at - begin, timedelta())
             until = max(begin, approval.decided_at)
