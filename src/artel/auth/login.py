@@ -127,7 +127,7 @@ class Login:
         if seconds is not None and seconds > longest:
             raise LifetimeTooLong(f"Keys of this server are valid for at most {longest} seconds. Choose less.")
         expires_at = datetime.now(UTC) + timedelta(seconds=longest if seconds is None else seconds)
-        if not signed_in.account.is_local:  # the identity provider decides how long the user has access
+        if signed_in.account.has_identity_provider:
             expires_at = min(expires_at, signed_in.expires_at)
         login_id, expires_at = await self._database.of(signed_in.principal).run(
             logins.begin_key, device, expires_at, signed_in.proof, signed_in.expires_at
