@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,6 +138,23 @@ def test_current_folder_in_pythonpath_is_not_imported_from(tmp_path: Path, comma
 
     assert done.returncode == 0, done.stderr
     assert not imported.exists(), imported.read_text()
+
+
+@pytest.mark.req("SEC-01.1")
+@pytest.mark.parametrize("command", [[ARTEL], [sys.executable, "-m", "artel"]], ids=["artel", "python -m artel"])
+@pytest.mark.parametrize("name", ["purelib", "stdlib"])
+def test_command_runs_in_a_folder_of_the_installation(tmp_path: Path, command: list[str], name: str) -> None:
+    done = subprocess.run(
+        [*command, "doctor", "--json"],
+        cwd=sysconfig.get_paths()[name],
+        env=clean_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.req("SEC-01.2")

@@ -304,6 +304,33 @@ def test_agents_count_against_the_storage_quota(user: Person, limits: Limits) ->
 
 
 @pytest.mark.req("SEC-05.3")
+def test_projects_count_against_the_storage_quota(user: Person, limits: Limits) -> None:
+    limits(storage_bytes=6_000)
+    created = [user.http.post("/my/projects", json={"name": f"Project {number}"}) for number in range(4)]
+
+    assert created[0].status_code == 201
+    assert_problem(created[-1], 409, "storage_full")
+
+
+@pytest.mark.req("SEC-05.3")
+@pytest.mark.parametrize("deleted", ["project", "session"])
+def test_deletion_frees_storage_at_once(user: Person, limits: Limits, deleted: str) -> None:
+    limits(storage_bytes=30_000)
+    project, other_project = user.project()["id"], user.project()["id"]
+    _agent(user, other_project, "thrifty")
+    session, next_session = user.session(other_project), user.session(project)
+    _agent(user, project, "thrifty")
+    assert user.post(session, "x" * 9000, "thrifty").status_code == 200
+    refused = user.post(next_session, "y" * 20_000, "thrifty")
+
+    url = f"/my/projects/{other_project}" if deleted == "project" else f"/my/chat/sessions/{session}"
+    assert user.http.delete(url).status_code == 204
+
+    assert_problem(refused, 409, "storage_full")
+    assert user.post(next_session, "y" * 20_000, "thrifty").status_code == 200
+
+
+@pytest.mark.req("SEC-05.3")
 def test_repeated_message_is_accepted_when_the_storage_is_full(user: Person, limits: Limits) -> None:
     project = user.project()
     _agent(user, project["id"], "thrifty")

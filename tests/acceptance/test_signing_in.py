@@ -209,7 +209,9 @@ def test_a_user_lists_and_ends_logins(server: Server, person: Person, other: Per
 
 @pytest.mark.req("SEC-04.6")
 def test_api_key_is_a_login_of_its_own(server: Server, person: Person, rows: Rows) -> None:
-    maker = log_in(person)
+    maker = client(server.url)
+    sign_in_browser(maker, email=person.email, password=PASSWORD)
+    maker.headers["Origin"] = server.url
     most = person.get("/auth/me")["login_seconds"]
     made = maker.post("/auth/sessions", json={"name": "Nightly report", "expires_in": 3600})
     assert made.status_code == 201
@@ -233,6 +235,38 @@ def test_api_key_is_a_login_of_its_own(server: Server, person: Person, rows: Row
     assert_problem(too_long, 422, "lifetime_too_long")
     for wrong in ({"name": " "}, {"name": "x", "expires_in": 1}, {"name": "x\ny"}):
         assert person.http.post("/auth/sessions", json=wrong).status_code == 422
+
+
+@pytest.mark.req("SEC-04.6")
+@pytest.mark.parametrize("through_browser", [False, True])
+def test_key_made_with_a_key_ends_with_it(server: Server, person: Person, through_browser: bool) -> None:
+    maker = client(server.url)
+    sign_in_browser(maker, email=person.email, password=PASSWORD)
+    maker.headers["Origin"] = server.url
+    first = maker.post("/auth/sessions", json={"name": "First", "expires_in": 60}).json()
+    program = client(server.url, first["access_token"])
+    if through_browser:
+        program = client(server.url)
+        sign_in_browser(program, token=first["access_token"])
+        program.headers["Origin"] = server.url
+
+    second = program.post("/auth/sessions", json={"name": "Second"}).json()
+
+    assert datetime.fromisoformat(second["expires_at"]) <= datetime.fromisoformat(first["expires_at"])
+    with_second = client(server.url, second["access_token"])
+    assert with_second.get("/auth/me").status_code == 200
+    assert maker.delete(f"/auth/sessions/{first['id']}").status_code == 204
+    assert_problem(with_second.get("/auth/me"), 401, "invalid_token")
+
+
+@pytest.mark.req("SEC-04.6")
+def test_key_made_with_a_token_without_a_login_expires_with_it(server: Server, person: Person) -> None:
+    end = int(time.time()) + 600
+    program = client(server.url, signed(claims_for(person.user_id, exp=end)))
+
+    key = program.post("/auth/sessions", json={"name": "Longer"}).json()
+
+    assert datetime.fromisoformat(key["expires_at"]).timestamp() <= end
 
 
 @pytest.mark.req("SEC-04.6")

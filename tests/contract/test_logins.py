@@ -9,7 +9,13 @@ import argon2
 import pytest
 from sqlalchemy import Connection, text
 
-from artel.auth.accounts import account_by_email, create_account
+from artel.auth.accounts import (
+    AccountRow,
+    account_by_email,
+    create_account,
+    create_external_account,
+    ensure_local_account,
+)
 from artel.auth.login import Login, SignedIn
 from artel.auth.logins import (
     Device,
@@ -200,6 +206,22 @@ async def test_ending_a_login_ends_logins_created_from_it(database: Database) ->
     with pytest.raises(CodeExpired):
         await login.exchange_code(code, DEVICE, None)
     assert await login.authenticate(login.token_of(other))
+    passwords.close()
+
+
+@pytest.mark.req("SEC-04.6")
+async def test_only_keys_of_an_identity_provider_expire_with_the_login(database: Database) -> None:
+    passwords = Passwords()
+    login = Login(database, passwords, Tokens("x" * 32, 3600))
+    command_line, soon = Device(LoginKind.CLI, "test", "network"), datetime.now(UTC) + timedelta(minutes=1)
+    of_artel_up = await database.run(ensure_local_account)
+    of_provider = await database.run(create_external_account, "https://id.example.org", "ada", EMAIL)
+
+    async def key_of(account: AccountRow) -> SignedIn:
+        return await login.create_key(await login.begin(account, command_line, not_after=soon), DEVICE, None)
+
+    assert (await key_of(of_artel_up)).expires_at > soon + timedelta(minutes=30)
+    assert (await key_of(of_provider)).expires_at == soon
     passwords.close()
 
 

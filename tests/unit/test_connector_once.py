@@ -302,7 +302,7 @@ def test_journal_raises_if_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.
         assert is_known(again, 2)
 
 
-def test_journal_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+def test_journal_is_read_from_and_written_for_an_earlier_version(tmp_path: Path) -> None:
     call = WriteCall(call_id="1", user_id=1, timeout_ms=1000, path="a.py", content="x")
     entry = {"call_id": "1", "what": fingerprint(call), "is_started": True, "result": {"success": True}, "at": 1.0}
     path = tmp_path / "journal.jsonl"
@@ -313,3 +313,5 @@ def test_journal_of_an_earlier_version_is_read(tmp_path: Path) -> None:
         journal.close()
     assert result is not None
     assert result.success
+    [rewritten] = [json.loads(line) for line in path.read_text().splitlines() if line]
+    assert rewritten == entry | {"path": ""}

@@ -1,5 +1,6 @@
 """Uploads in progress: how many a user has, and who loses one when the memory is used up."""
 
+import tracemalloc
 from contextlib import ExitStack
 
 import pytest
@@ -50,3 +51,20 @@ def test_complete_upload_is_not_dropped() -> None:
         assert len(content) == 90
         with pytest.raises(TooManyUploads):
             second.complete()
+
+
+@pytest.mark.req("SEC-02.4")
+def test_complete_upload_takes_its_memory_once() -> None:
+    size = 4_000_000
+    chunk = b"x" * size
+    with Uploads(2 * size).begun(1) as upload:
+        tracemalloc.start()
+        try:
+            upload.add(chunk)
+            content = upload.complete()
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert (len(content), upload.size) == (size, size)
+    assert taken < 1.5 * size

@@ -161,6 +161,11 @@ class AgentVersionRepository(TenantRepository):
         self._change({"config_version": spaces.c.config_version + 1}, spaces.c.project_id == project_id)
 
 
+def stored_bytes(agent: Agent | NewAgent) -> int:
+    """Return the size of an agent's texts in bytes, as the storage quota counts them."""
+    return len(agent.system_prompt.encode()) + len(agent.role.encode())
+
+
 def _in(project_id: int | None) -> list[ColumnElement[bool]]:
     return [] if project_id is None else [agents.c.project_id == project_id]
 

@@ -5,6 +5,7 @@ import asyncio
 from artel.agent_memory import agent_changes
 from artel.agents import transactions as agents
 from artel.agents.agent_yaml import parse_agent
+from artel.agents.repository import stored_bytes
 from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges, NewAgent
 from artel.contract.spaces import AgentStatusAnswer
@@ -35,7 +36,7 @@ class AgentService:
             new = new.model_copy(update={"model": self._services.brain.default_model})
         self._require_allowed(new.model, new.fallback.model)
         max_agents = self._services.settings.max_agents_per_project
-        async with self._services.storage.reserved(user, _stored_bytes(new)):
+        async with self._services.storage.reserved(user, stored_bytes(new)):
             agent = await self._services.database.of(user).run(agents.create_agent, project_id, new, max_agents)
         await self._notify_space(user, project_id, "register", agent.id)
         return agent
@@ -53,7 +54,7 @@ class AgentService:
         self._require_allowed(new.model, new.fallback.model if new.fallback else None)
         old = await self._services.database.read(agents.get_agent, user, project_id, agent_id)
         changed = old.model_copy(update=new.model_dump(exclude_unset=True, include={"role", "system_prompt"}))
-        async with self._services.storage.reserved(user, _stored_bytes(changed) - _stored_bytes(old)):
+        async with self._services.storage.reserved(user, stored_bytes(changed) - stored_bytes(old)):
             agent = await self._services.database.of(user).run(agent_changes.update_agent, project_id, agent_id, new)
         await self._notify_space(user, project_id, "invalidate", agent_id)
         return agent
@@ -97,7 +98,3 @@ class AgentService:
                 log.warning("space_not_told", operation=operation, reason=failure.detail)
 
         await asyncio.gather(*map(notify, agent_ids))
-
-
-def _stored_bytes(agent: Agent | NewAgent) -> int:
-    return len(agent.system_prompt.encode()) + len(agent.role.encode())

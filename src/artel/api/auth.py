@@ -120,7 +120,10 @@ async def list_sessions(
 
 @router.post("/sessions", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 403, 413, 422, 503))
 async def create_key(body: NewApiKey, signed_in: CurrentLogin, request: Request, services: Services) -> ApiKey:
-    """Create an API key. It stays when you sign out; changing the password or deleting it under your logins ends it."""
+    """Create an API key. It stays when you sign out; changing the password or deleting it under your logins ends it.
+
+    One that is made with a token, such as another key, ends with that token at the latest.
+    """
     device = Device(LoginKind.TOKEN, body.name, network_key(_address(request)))
     created = await services.login.create_key(signed_in, device, body.expires_in)
     token = services.login.token_of(created)

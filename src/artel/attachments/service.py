@@ -28,7 +28,7 @@ class Upload:
         self.user_id = user_id
         self.size = 0
         self.can_be_dropped = True
-        self._content: bytearray | None = bytearray()  # None: dropped
+        self._content: bytearray | None = bytearray()  # None: dropped, or complete
 
     def add(self, chunk: bytes) -> None:
         """Store a chunk; raise TooManyUploads if the upload was dropped."""
@@ -42,11 +42,15 @@ class Upload:
         self.size, self._content, self.can_be_dropped = 0, None, False
 
     def complete(self) -> bytes:
-        """Return the content, which will no longer be dropped; raise TooManyUploads if it was dropped before."""
+        """Return the content once, and no longer drop it; raise TooManyUploads if it was dropped before.
+
+        The caller holds the content now, so its size still counts.
+        """
         if self._content is None:
             raise _too_many()
-        self.can_be_dropped = False
-        return bytes(self._content)
+        content = bytes(self._content)
+        self._content, self.can_be_dropped = None, False
+        return content
 
 
 class Uploads:

@@ -39,6 +39,7 @@ class AccountRow:
     monthly_micros: int | None = None
     storage_bytes: int | None = None
     is_local: bool = True  # False: it signs in with a link on this machine, or through its identity provider
+    has_identity_provider: bool = False  # which decides how long the user has access
 
     @property
     def password_state(self) -> PasswordState:
@@ -212,4 +213,5 @@ def account_of_row(row: Row[Any]) -> AccountRow:
         row.monthly_micros,
         row.storage_bytes,
         row.issuer is None,
+        row.issuer not in (None, LOCAL_ISSUER),
     )

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
@@ -120,15 +119,19 @@ class Login:
         return SignedIn(account, login_id, expires_at)
 
     async def create_key(self, signed_in: SignedIn, device: Device, seconds: int | None) -> SignedIn:
-        """Create an API key: a login that stays when the login that made it ends. A new password ends it too."""
+        """Create an API key: a login that stays when the login that made it ends. A new password ends it too.
+
+        A key that is made with a token, or with a login that was made from one, ends with it instead.
+        """
         longest = self._tokens.lifetime_seconds
         if seconds is not None and seconds > longest:
             raise LifetimeTooLong(f"Keys of this server are valid for at most {longest} seconds. Choose less.")
         expires_at = datetime.now(UTC) + timedelta(seconds=longest if seconds is None else seconds)
-        if not signed_in.account.is_local:  # the identity provider decides how long the user has access
+        if signed_in.account.has_identity_provider:
             expires_at = min(expires_at, signed_in.expires_at)
-        begin = partial(logins.begin_login, is_independent=True)
-        login_id = await self._database.of(signed_in.principal).run(begin, device, expires_at, signed_in.proof)
+        login_id, expires_at = await self._database.of(signed_in.principal).run(
+            logins.begin_key, device, expires_at, signed_in.proof, signed_in.expires_at
+        )
         return SignedIn(signed_in.account, login_id, expires_at)
 
     async def sign_in_browser(

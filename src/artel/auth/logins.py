@@ -121,6 +121,20 @@ def begin_login(
     return login_id
 
 
+def begin_key(
+    tx: Tx, device: Device, expires_at: datetime, proof: Proof, proof_expires_at: datetime
+) -> tuple[str, datetime]:
+    """Store the login of an API key; return its id and its expiry, at most `expires_at`.
+
+    It is independent if a person has signed in for it, in a browser or on the command line. Otherwise it ends with the
+    proof: a key or a stolen token can't prolong itself.
+    """
+    is_independent = proof.login_id is not None and not _comes_from_token(tx, proof.login_id)
+    if not is_independent:
+        expires_at = min(expires_at, proof_expires_at)
+    return begin_login(tx, device, expires_at, proof, is_independent=is_independent), expires_at
+
+
 def has_signed_in_from(connection: Connection, user_id: int, network: str) -> bool:
     """Return whether a stored login of the user came from this network."""
     from_network = select(logins.c.id).where(logins.c.user_id == user_id, logins.c.network == network).limit(1)
@@ -245,6 +259,15 @@ def _revoke_family(tx: Tx, login_id: str) -> None:
     ids = select(family.union(select(logins.c.id).where(*children)).c.id)
     tx.connection.execute(update(logins).where(*_live(user_id), logins.c.id.in_(ids)).values(revoked_at=now))
     tx.connection.execute(delete(login_codes).where(login_codes.c.user_id == user_id, login_codes.c.login_id.in_(ids)))
+
+
+def _comes_from_token(tx: Tx, login_id: str) -> bool:
+    """Whether a login, or one that it was created from, is of kind TOKEN."""
+    columns, mine = (logins.c.id, logins.c.parent_id, logins.c.kind), logins.c.user_id == tx.principal.user_id
+    origins = select(*columns).where(mine, logins.c.id == login_id).cte(recursive=True)
+    origins = origins.union(select(*columns).where(mine, logins.c.id == origins.c.parent_id))
+    of_token = select(origins.c.id).where(origins.c.kind == LoginKind.TOKEN).limit(1)
+    return tx.connection.execute(of_token).first() is not None
 
 
 def _make_room(tx: Tx, new_id: str) -> None:

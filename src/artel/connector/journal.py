@@ -25,6 +25,10 @@ KEPT_SECONDS = 24 * 3600
 MAX_BYTES = 32_000_000
 # Fields that may differ when the same call is sent again.
 _VARIABLE_FIELDS = {"call_id", "epoch", "timeout_ms", "approval", "allowed_paths", "denied_paths"}
+# Names on disk that differ from the attributes. They never change: an earlier connector skips lines that it can't read,
+# and would carry out their calls again.
+_STORED_NAMES = {"fingerprint": "what"}
+_ATTRIBUTES = {stored: name for name, stored in _STORED_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +180,12 @@ class Journal:
 
 
 def _parsed(line: bytes) -> JournalEntry:
-    values = json.loads(line)
-    if "what" in values:  # its name in journals before this version
-        values["fingerprint"] = values.pop("what")
-    return JournalEntry(**values)
+    stored: dict[str, Any] = dict(json.loads(line))
+    return JournalEntry(**{_ATTRIBUTES.get(name, name): value for name, value in stored.items()})
 
 
 def _line(entry: JournalEntry) -> bytes:
-    fields = {name: getattr(entry, name) for name in JournalEntry.__slots__}
+    fields = {_STORED_NAMES.get(name, name): getattr(entry, name) for name in JournalEntry.__slots__}
     text = json.dumps({name: value for name, value in fields.items() if value is not None})
     return f"\n{text}\n".encode()  # the leading newline ends a line that was cut off when the disk was full
 

@@ -102,7 +102,7 @@ class ParkedNodeRun(_Stored):
 
 
 class UsageShare(_Stored):
-    """UsageShown of one agent and model; no agent means the orchestrator."""
+    """Usage of one agent and model; no agent means the orchestrator."""
 
     agent_id: int | None
     agent: str

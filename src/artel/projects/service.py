@@ -4,6 +4,8 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
+from artel.agents.repository import stored_bytes
+from artel.agents.starter_pack import root_agent, starter_pack
 from artel.auth.deletion import DeletedAccount
 from artel.auth.principal import Principal
 from artel.bus.bus import Bus
@@ -47,7 +49,10 @@ class ProjectService:
 
     async def create(self, user: Principal, new: NewProject) -> ProjectWithAgents:
         """Create a project with the starter pack, and start its worker space."""
-        project = await self.services.database.of(user).run(create_project, new, self.rules)
+        rules = self.rules
+        agents = root_agent(rules.planner_model), *starter_pack(rules.default_model)
+        async with self.services.storage.reserved(user, sum(map(stored_bytes, agents))):
+            project = await self.services.database.of(user).run(create_project, new, rules)
         try:
             await self.space_rpc.do(user, project.id, "ensure")
         except SpaceUnavailable as failure:  # the first message will start the space
@@ -62,6 +67,7 @@ class ProjectService:
             await self.spaces.discard(project_id)
         self.connections.project_deleted(project_id)
         await asyncio.to_thread(services.workspaces.remove, deleted_agents)
+        services.storage.forget(user.user_id)  # measured again, because the project's size is unknown
         await tell_nodes(self.bus, user.user_id, [project_id])
 
     async def account_deleted(self, deleted: DeletedAccount) -> None:

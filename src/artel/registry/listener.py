@@ -37,7 +37,7 @@ log = get_logger(__name__)
 
 
 class NodeListener:
-    """Writes what nodes say into their repository. Of several processes that listen, one handles each message."""
+    """Writes what nodes say into their rows. Of several processes that listen, one handles each message."""
 
     def __init__(self, database: Database, bus: Bus, monitor: Monitor, idle_seconds: float) -> None:
         """`idle_seconds` is how long a task may report that it has not moved."""

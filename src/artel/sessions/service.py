@@ -57,3 +57,4 @@ class SessionService:
     async def delete(self, user: Principal, session_id: str) -> None:
         """Delete a session and its messages."""
         await self._database.of(user).run(delete_session, session_id)
+        self._services.storage.forget(user.user_id)  # measured again, because forks may share its files

@@ -76,7 +76,7 @@ class StorageQuota:
         use.used = max(0, use.used + size)
 
     def forget(self, user_id: int) -> None:
-        """Invalidate the cached usage because the limit has changed."""
+        """Invalidate the cached usage, because the limit has changed or much was deleted."""
         self._users.pop(user_id, None)
 
     def give_back(self, principal: Principal, size: int) -> None:
