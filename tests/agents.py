@@ -148,6 +148,18 @@ class Broken(Repeat):
 
 
 @dataclass
+class Returning(Repeat):
+    """A tool that returns any data."""
+
+    name: str = "returning"
+    data: Any = None
+
+    async def call(self, arguments: Mapping[str, Any], _approval: Decision | None = None) -> ToolResult:
+        self.calls.append(arguments)
+        return ToolResult(success=True, data=self.data)
+
+
+@dataclass
 class Endless(Repeat):
     """A tool that is never done."""
 

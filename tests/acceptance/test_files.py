@@ -388,3 +388,5 @@ def test_change_that_nobody_was_asked_about_has_its_diff(
 
     assert user.person.http.delete(f"/my/chat/sessions/{user.session}").status_code == 204
     assert_problem(user.person.http.get(f"{changes}/{second['id']}"), 404, "diff_not_found")
+    [turn] = user.person.get(changes)["items"]
+    assert [(file["added"], file["removed"], file["call_id"]) for file in turn["files"]] == [(1, 0, None), (2, 1, None)]

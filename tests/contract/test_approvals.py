@@ -10,16 +10,22 @@ import pytest
 
 from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
+from artel.approvals.file_changes import read_changes, read_diff
+from artel.approvals.timeline import read_timeline
 from artel.contract.approval_details import ToolDetails
+from artel.contract.approvals import ChangedFile
+from artel.contract.connector import CallResult
 from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.db.hints import ApprovalRequested, SessionHasEvents, TurnParked, TurnStopped
-from artel.errors import ApprovalDecided, ArtelError, SessionBusy
+from artel.errors import ApprovalDecided, ArtelError, SessionBusy, StorageFull
 from artel.ids import uuid7
 from artel.runs.user_files import RunFiles
 from artel.spaces import leases
+from artel.task_workspaces.storage_quota import StorageQuota
 from artel.tools.consent import Decision
+from artel.turns import tool_calls
 from artel.turns.end import cancel_turn
-from artel.turns.tool_calls import list_calls
+from artel.turns.tool_calls import ToolCallContents, list_calls
 from artel.turns.transactions import MAX_UNFINISHED, TurnOver
 from artel.turns.turn import TurnStatus
 from tests.actors.chat_user import ChatUser
@@ -268,6 +274,94 @@ async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat:
     assert await stands(chat, approval) is ApprovalStatus.APPROVED
     [noted], _ = await chat.database.read(list_calls, chat.user, chat.project_id, 10, 0)
     assert (noted.tool, noted.status, noted.error) == ("tool_delete_file", "failed", result.error)
+
+
+def connected(chat: ChatUser, approval: Approval, diff: str) -> RunFiles:
+    """Return the files of a run whose connector makes every change, and tells this diff."""
+
+    async def call(*_: object) -> CallResult:
+        return CallResult.model_validate({"success": True, "diff": diff})
+
+    services = SimpleNamespace(database=chat.database, relay=SimpleNamespace(call=call))
+    space: Any = SimpleNamespace(
+        services=services, principal=chat.user, project_id=chat.project_id, lease=None, pace=None
+    )
+    agent: Any = SimpleNamespace(id=chat.agent_id, name="agent_coder")
+    listener = SimpleNamespace(workflow_id="", task_id="")
+    task: Any = SimpleNamespace(
+        session_id=approval.session_id, turn_id=approval.turn_id, waiting=None, listener=listener
+    )
+    return RunFiles(space, agent, task, lambda: None)
+
+
+async def delete_file(files: RunFiles, path: str, approval: Approval | None = None) -> None:
+    decision = Decision(approval.id, "approved") if approval else None
+    result = await files.call_connector("tool_delete_file", "workspace/delete", {"path": path}, decision)
+    assert result.success, result
+
+
+async def changed_file(chat: ChatUser) -> ChangedFile:
+    [turn], _ = await chat.database.read(read_changes, chat.user, chat.project_id, 10, 0)
+    [file] = turn.files
+    return file
+
+
+async def stored_bytes(chat: ChatUser) -> int:
+    return await chat.database.read(lambda connection: ToolCallContents(connection, chat.user).stored_bytes())
+
+
+DIFF = "--- a\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n"
+
+
+@pytest.mark.req("CHT-10.1", "SEC-05.3")
+@pytest.mark.parametrize("is_same", [True, False])
+async def test_diff_of_an_approved_change_is_stored_once(chat: ChatUser, is_same: bool) -> None:
+    approval = await parked(chat, diff=DIFF if is_same else "-another\n")
+    await decide(chat, approval)
+
+    await delete_file(connected(chat, approval, DIFF), "a", approval)
+
+    file = await changed_file(chat)
+    assert (file.added, file.removed) == (0, 2)
+    assert file.call_id
+    shown = await chat.database.read(read_diff, chat.user, chat.project_id, file.call_id)
+    assert shown.diff == DIFF
+    assert await stored_bytes(chat) == (0 if is_same else len(DIFF))
+
+
+@pytest.mark.req("CHT-10.1", "SEC-05.3")
+async def test_diffs_of_a_session_are_bounded(chat: ChatUser, monkeypatch: pytest.MonkeyPatch) -> None:
+    approval = await parked(chat)
+    files = connected(chat, approval, DIFF)
+    monkeypatch.setattr(tool_calls, "MAX_CONTENTS_BYTES", len(DIFF))
+    await delete_file(files, "a")
+    assert (await changed_file(chat)).call_id
+    await delete_file(files, "a")
+
+    file = await changed_file(chat)
+
+    assert (file.changes, file.removed, file.call_id) == (2, 4, None)  # the last one has no diff
+    page = await chat.database.read(read_timeline, chat.user, approval.session_id, 10, 0)
+    changes = [item.file_change for item in page.items if item.file_change]
+    assert [(change.removed, change.has_diff) for change in changes] == [(2, True), (2, False)]
+    assert await stored_bytes(chat) == len(DIFF)
+
+
+@pytest.mark.req("SEC-05.3")
+async def test_diffs_count_against_the_storage_quota(chat: ChatUser) -> None:
+    approval = await parked(chat)
+    workspaces: Any = SimpleNamespace(size_of=lambda _agents: 0)
+
+    async def used() -> int:
+        with pytest.raises(StorageFull) as full:
+            async with StorageQuota(chat.database, workspaces, 1).reserved(chat.user, 1):
+                pass
+        return int(full.value.detail.removeprefix("Your storage is full: ").split(" ")[0].replace(",", ""))
+
+    before = await used()
+    await delete_file(connected(chat, approval, DIFF), "a")
+
+    assert await used() == before + len(DIFF)
 
 
 async def test_repeated_approval_counts_as_a_message(chat: ChatUser) -> None:

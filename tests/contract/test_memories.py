@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from artel import poller
-from artel.agent_memory import agent_changes, index_queue, indexer, service
+from artel.agent_memory import agent_changes, index_queue, indexer, repository, service
 from artel.agent_memory import transactions as memories
 from artel.agent_memory.indexer import Indexer
-from artel.agent_memory.repository import NewMemory
+from artel.agent_memory.repository import MemoryRepository, NewMemory
 from artel.agent_memory.service import AgentContextStore, Memories
 from artel.agents.transactions import get_agent
 from artel.auth.accounts import create_account
@@ -635,7 +635,8 @@ async def test_memory_indexed_during_a_search_is_found_once(world: World) -> Non
 
 
 @pytest.mark.req("UWS-20.1")
-async def test_oldest_of_a_thousand_unindexed_memories_is_found(world: World) -> None:
+async def test_oldest_of_a_thousand_unindexed_memories_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MATCH_SECONDS", 60)
     context = await world.context()
     await context.ensure()
     [oldest] = await world.remember("The oldest is 100%_red. Самая старая ЗАПИСЬ 我的红门")
@@ -648,12 +649,50 @@ async def test_oldest_of_a_thousand_unindexed_memories_is_found(world: World) ->
 
 
 @pytest.mark.req("UWS-20.1")
-async def test_end_of_a_long_unindexed_memory_is_searched(world: World) -> None:
+async def test_end_of_a_long_unindexed_memory_is_searched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MATCH_SECONDS", 60)
     context = await world.context()
     await context.ensure()
     [long] = await world.remember(f"{'padding ' * 6_000} the door is red")
 
     assert [found.memory.id for found in await context.search("red")] == [long]
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_search_of_very_many_unindexed_memories_is_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MATCH_SECONDS", 0)
+    context = await world.context()
+    await context.ensure()
+    await world.remember("the red door")
+    [newest, *_] = reversed(await world.remember(*(f"the wall {number} is red" for number in range(300))))
+
+    assert [found.memory.id for found in await context.search("red", top_k=1)] == [newest]
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_search_of_unindexed_memories_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "MAX_MATCHED_ROWS", 2)
+    project, agent = world.project_id, world.agents[0]
+    await world.remember("red rare")
+    end, long = await world.remember(f"{'wall ' * 12_000} red", f"{'wall ' * 6_000} red rare")
+    short_words = [f"w{number}" for number in range(11)]
+
+    def matching(words: list[str]) -> dict[str, str]:
+        with world.database.engine.connect() as connection:
+            memories = MemoryRepository(connection, world.user)
+            return {
+                memory.id: memory.content for memory in memories.matching_unindexed(project, agent, words, EVERYTHING)
+            }
+
+    found = matching(["red", "rare", "absent"])
+    assert list(found) == [long]  # neither the third one nor the end of the other
+    assert found[long].split()[-2:] == ["rare", "red"]
+    assert len(found[long]) < 5_000
+    assert set(matching(["wall"])) == {end, long}
+    assert set(matching([*short_words, "red", "wall"])) == {end, long}
+    assert matching([*(f"word{number}" for number in range(12)), "red"]) == {}  # only the longest 12 words
 
 
 @pytest.mark.req("UWS-20.1")

@@ -20,7 +20,7 @@ from artel.tools.policy import Policy
 from artel.tools.recall import MemoryRead, MemoryWrite
 from artel.tools.tool import MAX_RESULT_CHARACTERS, Tool, ToolResult
 from artel.tools.toolbox import AuditRecord, Toolbox
-from tests.agents import Broken, Endless, ListRecall, Repeat, wants
+from tests.agents import Broken, Endless, ListRecall, Repeat, Returning, wants
 
 pytestmark = pytest.mark.anyio
 
@@ -188,6 +188,52 @@ async def test_every_call_leaves_one_audit_record(tool: Tool, status: str) -> No
     [record] = audit.records
     assert (record.tool, record.arguments, record.status) == (tool.name, {"text": "x"}, status)
     assert (record.error, record.error is None) == (result.error, result.success)
+
+
+class Unserializable:
+    """A value of a plugin that raises whatever is done with it."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("not to be shown")
+
+
+def contains_itself() -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    data["itself"] = [data]
+    return data
+
+
+@pytest.mark.req("CHT-10.1", "AGT-02.3")
+@pytest.mark.parametrize("data", [{("a", 1): 2}, {"a": Unserializable()}, [Unserializable()]])
+async def test_call_whose_result_can_not_be_shown_is_done(data: Any) -> None:
+    audit = ListAudit()
+
+    result = await Toolbox([Returning(data=data)], ["returning"], audit=audit).call(wants("returning", text=""), soon())
+
+    assert result.success
+    [record] = audit.records
+    assert (record.status, record.result) == ("done", None)
+
+
+@pytest.mark.req("CHT-10.1", "SEC-02.3")
+@pytest.mark.parametrize(
+    "data", [{"a": [["x" * 100] * 100_000]}, [[["x" * 100] * 100_000]], {"a": "x" * 10_000_000}, contains_itself()]
+)
+async def test_only_the_shown_part_of_a_large_result_is_recorded(data: Any) -> None:
+    audit = ListAudit()
+    toolbox = Toolbox([Returning(data=data)], ["returning"], audit=audit)
+    tracemalloc.start()
+    try:
+        await toolbox.call(wants("returning", text=""), soon())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert most < 1_000_000
+    [record] = audit.records
+    assert record.result
+    assert len(record.result.text) == 2_000
+    assert record.result.is_cut
 
 
 async def test_stopped_or_cancelled_call_leaves_one_audit_record() -> None:

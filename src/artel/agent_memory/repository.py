@@ -1,12 +1,27 @@
 """The tables of memories and of their archives."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
+from operator import add
 from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import ColumnElement, CompoundSelect, Row, Select, Text, and_, bindparam, case, cast, func, literal, or_
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Row,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal,
+    or_,
+)
 
 from artel.db.tables import memories, memory_archives
 from artel.db.tenant import TenantRepository, prepared
@@ -19,6 +34,9 @@ from artel.vector_index.store import EVERYTHING, Filter
 MAX_CONTENT_CHARACTERS = 100_000
 MAX_UNINDEXED = 200  # newest memories that every search reads because they are not indexed yet
 MAX_MATCHED = 100  # more of these, chosen by SQL: those with most words of the query
+MAX_MATCHED_ROWS = 2_000  # newest that SQL chooses from
+MATCHED_CHARACTERS = 50_000  # of each of them
+MAX_MATCHED_WORDS = 12  # longest words of the query, which are the rarest
 MAX_PINNED = 20  # of an agent
 SEARCHED_CHARACTERS = 4_000  # read of each of the newest; a match further on is found by SQL
 MAX_TYPES = 100  # in statistics
@@ -212,16 +230,32 @@ class MemoryRepository(TenantRepository):
     def matching_unindexed(
         self, project_id: int, agent_id: int, words: Sequence[str], where: Filter
     ) -> list[Candidate]:
-        """Return the agent's unindexed memories that have most of these words, whole, however many there are."""
-        matched = sum((case((_contains(word), 1), else_=0) for word in words), literal(0))
-        columns = memories.c.id, memories.c.content, memories.c.type, memories.c.success
-        rows = self.connection.execute(
-            self._select(*columns, memories.c.created_at, memories.c.edited_at)
-            .where(*_of_agent(project_id, agent_id, where), memories.c.indexed_at.is_(None), matched > 0)
-            .order_by(matched.desc(), memories.c.id.desc())
-            .limit(MAX_MATCHED)
+        """Return the agent's unindexed memories that have most of these words, of its newest MAX_MATCHED_ROWS.
+
+        Their contents are the beginning and the words that were found.
+        """
+        words = sorted(words, key=len, reverse=True)[:MAX_MATCHED_WORDS]
+        text = func.replace(func.lower(func.substr(memories.c.content, 1, MATCHED_CHARACTERS)), "_", " ").label("text")
+        columns = memories.c.id, memories.c.type, memories.c.success, memories.c.created_at, memories.c.edited_at
+        newest = (
+            self._select(*columns)
+            .add_columns(text)
+            .where(*_of_agent(project_id, agent_id, where), memories.c.indexed_at.is_(None))
+            .order_by(memories.c.id.desc())
+            .limit(MAX_MATCHED_ROWS)
+            .subquery()
         )
-        return [Candidate(*row) for row in rows]
+        position = func.instr if self.connection.dialect.name == "sqlite" else func.strpos
+        flags = [case((_contains(newest.c.text, word, position), "1"), else_="0") for word in words]
+        begin = func.substr(newest.c.text, 1, SEARCHED_CHARACTERS).label("begin")
+        found = newest.select().add_columns(begin, reduce(add, flags).label("flags"))
+        # Without a limit the database would merge the queries, and look for the words each time that they are used.
+        rows = found.limit(MAX_MATCHED_ROWS).subquery()
+        matched = func.length(func.replace(rows.c.flags, "0", ""))
+        shown = rows.c.id, rows.c.begin, rows.c.type, rows.c.success, rows.c.created_at, rows.c.edited_at
+        best = rows.select().with_only_columns(*shown, rows.c.flags).where(matched > 0)
+        chosen = best.order_by(matched.desc(), rows.c.id.desc()).limit(MAX_MATCHED)
+        return [_matched(row, words) for row in self.connection.execute(chosen)]
 
     def after(self, project_id: int, agent_id: int, memory_id: str) -> list[StoredMemory]:
         """Return the agent's next memories after the given one, oldest first; an empty list at the end."""
@@ -307,13 +341,19 @@ def _of_agent(project_id: int, agent_id: int, where: Filter = EVERYTHING) -> lis
     return conditions
 
 
-def _contains(word: str) -> ColumnElement[bool]:
-    """Whether a memory contains a word; the pattern finds whole words, and is slow, so it is tried last."""
-    # SQLite ignores the case of ASCII letters only.
-    spellings = [word] if word.isascii() else sorted({word, word.capitalize(), word.upper()})
-    content = memories.c.content
-    is_there = or_(*(content.icontains(spelling, autoescape=True) for spelling in spellings))
-    return and_(is_there, content.regexp_match(word_pattern(spellings)))
+def _contains(text: ColumnElement[str], word: str, position: Callable[..., Any]) -> ColumnElement[bool]:
+    """Whether a text in lower case, without underscores, contains a word; the slow pattern for whole words is last."""
+    # SQLite ignores the case of ASCII letters only, as bytes do.
+    spellings = {spelling.encode().lower().decode() for spelling in (word, word.capitalize(), word.upper())}
+    is_there = or_(*(position(text, spelling) > 0 for spelling in sorted(spellings)))
+    pattern = word_pattern(sorted(spellings))
+    return is_there if pattern is None else and_(is_there, text.regexp_match(pattern))
+
+
+def _matched(row: Any, words: Sequence[str]) -> Candidate:
+    found = [word for word, flag in zip(words, row.flags, strict=True) if flag == "1"]
+    content = " ".join([row.begin, *found])
+    return Candidate(row.id, content, row.type, row.success, row.created_at, row.edited_at)
 
 
 def _values(memory: NewMemory) -> dict[str, Any]:

@@ -34,6 +34,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 INDEX_SECONDS = 5.0
+MATCH_SECONDS = 0.3  # for the search of memories that are not indexed, besides the newest
 MAX_CACHED_COLLECTIONS = 10_000
 
 log = get_logger(__name__)
@@ -163,10 +164,24 @@ class AgentContextStore:
         words = [] if is_complete else query_words(query)
         if not words:
             return newest
-        matching = await self._read(MemoryRepository.matching_unindexed, words, where)
-        whole = {memory.id: memory for memory in matching}
-        read = [memory if memory.is_pinned else whole.pop(memory.id, memory) for memory in newest]
-        return [*read, *whole.values()]
+        try:
+            matching = await self._matching(words, where)
+        except TimeoutError:
+            log.warning("unindexed_memories_not_searched", agent_id=self._agent_id)
+            return newest
+        by_id = {memory.id: memory for memory in matching}
+        read = [memory if memory.is_pinned else by_id.pop(memory.id, memory) for memory in newest]
+        return [*read, *by_id.values()]
+
+    async def _matching(self, words: Sequence[str], where: Filter) -> list[Candidate]:
+        """Return the unindexed memories with most of the words; raise TimeoutError after MATCH_SECONDS."""
+
+        def match(connection: Connection) -> list[Candidate]:
+            repository = MemoryRepository(connection, self._user)
+            return repository.matching_unindexed(self._project_id, self._agent_id, words, where)
+
+        async with asyncio.timeout(MATCH_SECONDS):  # also for its turn among the searches of all users
+            return await self._database.read_within(MATCH_SECONDS, match)
 
     async def get(self, memory_id: str) -> StoredMemory:
         """Return one memory of the agent; raise MemoryNotFound if there is none with this id."""

@@ -1,6 +1,7 @@
 """What agents changed in the connected folder of a project, grouped by turn."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -33,21 +34,24 @@ def read_changes(
     approved = approvals.by_ids([call.approval_id for call in every if call.approval_id is not None])
     decisions = {approval.id: approval for approval in approved}
     lines = {call.id: lines_of(call, decisions.get(call.approval_id or "")) for call in every}
+    with_diff = ToolCallContents(connection, principal).with_diff([call.id for call in every])
     titles = SessionRepository(connection, principal).titles({call.session_id for call in every if call.session_id})
     calls: dict[str | None, list[ToolCallRow]] = {}
     for call in reversed(every):  # in the order in which they were made
         calls.setdefault(call.turn_id, []).append(call)
-    return [_turn(turn_id, at, calls.get(turn_id, []), swaps, lines, titles) for turn_id, at in turns], total
+    return [_turn(turn_id, at, calls.get(turn_id, []), swaps, lines, with_diff, titles) for turn_id, at in turns], total
 
 
 def read_diff(connection: Connection, principal: Principal, project_id: int, call_id: str) -> FileDiff:
     """Return what one call changed; raise DiffNotFound."""
     ProjectRepository(connection, principal).get(project_id)
-    diff = ToolCallContents(connection, principal).diff_of(project_id, call_id)
     call = next(iter(ToolCallRepository(connection, principal).by_ids([call_id])), None)
+    approval_id = call.approval_id if call is not None else None
+    decision = next(iter(ApprovalRepository(connection, principal).by_ids([approval_id or ""])), None)
+    approved = decision.tool_details.diff if decision is not None else None
+    diff = ToolCallContents(connection, principal).diff_of(project_id, call_id, approved)
     if diff is None or call is None or call.tool not in CHANGING_TOOLS:
         raise DiffNotFound("There is no such change, or its diff is not stored: its conversation may be deleted.")
-    decision = next(iter(ApprovalRepository(connection, principal).by_ids([call.approval_id or ""])), None)
     return FileDiff.of(
         call,
         action=CHANGING_TOOLS[call.tool],
@@ -64,6 +68,7 @@ def _turn(
     calls: Sequence[ToolCallRow],
     swaps: Sequence[ToolCallRow],
     lines: dict[str, tuple[int | None, int | None]],
+    with_diff: AbstractSet[str],
     titles: dict[str, str],
 ) -> TurnChanges:
     by_path: dict[str, list[ToolCallRow]] = {}
@@ -76,7 +81,7 @@ def _turn(
         session_title=titles.get(session_id or ""),
         at=at,
         agent=", ".join(dict.fromkeys(call.agent for call in calls))[:AGENT_CHARACTERS],
-        files=[_file(path, changes, swaps, lines) for path, changes in by_path.items()],
+        files=[_file(path, changes, swaps, lines, with_diff) for path, changes in by_path.items()],
     )
 
 
@@ -85,6 +90,7 @@ def _file(
     changes: Sequence[ToolCallRow],
     swaps: Sequence[ToolCallRow],
     lines: dict[str, tuple[int | None, int | None]],
+    with_diff: AbstractSet[str],
 ) -> ChangedFile:
     last = changes[-1]
     counts = [lines[call.id] for call in changes]
@@ -97,7 +103,7 @@ def _file(
             "removed": _sum(removed),
             "undone": all(is_undone(call, swaps) for call in changes),
             "approval_id": last.approval_id,
-            "call_id": last.id if last.has_diff else None,
+            "call_id": last.id if last.id in with_diff else None,
             "changes": len(changes),
         }
     )

@@ -167,7 +167,7 @@ def _items(
     approvals, calls = ApprovalRepository(connection, principal), ToolCallRepository(connection, principal)
     ids = {rank: [key for of, key in order if of == rank] for rank in (_MESSAGE, _PLAN, _APPROVAL, _CALL)}
     names = AgentRepository(connection, principal).by_id(session.project_id) if ids[_APPROVAL] else {}
-    results = ToolCallContents(connection, principal).results(ids[_CALL]) if ids[_CALL] else {}
+    contents = ToolCallContents(connection, principal)
     tasks = TaskRepository(connection, principal).of(*ids[_PLAN]) if ids[_PLAN] else []
     refused = approvals.refused_tasks([session.id]) if ids[_PLAN] else set()
     stored = messages.by_ids(session.id, ids[_MESSAGE])
@@ -176,7 +176,7 @@ def _items(
         _MESSAGE: {message.id: _message(message, as_shown) for message, as_shown in zip(stored, shown, strict=True)},
         _PLAN: {plan.id: _plan(plan, tasks, refused) for plan in plans.by_ids(ids[_PLAN])},
         _APPROVAL: {approval.id: _approval(approval, names) for approval in approvals.by_ids(ids[_APPROVAL])},
-        _CALL: _calls(session.id, calls.by_ids(ids[_CALL]), approvals, calls, results),
+        _CALL: _calls(session.id, calls.by_ids(ids[_CALL]), approvals, calls, contents),
     }
     return [items[rank][key] for rank, key in order if key in items[rank]]
 
@@ -254,7 +254,7 @@ def _calls(
     found: Sequence[ToolCallRow],
     approvals: ApprovalRepository,
     calls: ToolCallRepository,
-    results: Mapping[str, ToolCallResult],
+    contents: ToolCallContents,
 ) -> dict[str, TimelineItem]:
     approved = approvals.by_ids([call.approval_id for call in found if call.approval_id is not None])
     decisions = {approval.id: approval for approval in approved}
@@ -262,11 +262,20 @@ def _calls(
     paths = {path for call in changes if isinstance(path := call.arguments.get("path"), str)}
     turn_ids = {call.turn_id for call in changes if call.turn_id is not None}
     swaps = calls.swaps_of(session_id, turn_ids, paths)
-    return {call.id: _call(call, decisions.get(call.approval_id or ""), swaps, results.get(call.id)) for call in found}
+    with_diff = contents.with_diff([call.id for call in changes])
+    results = contents.results([call.id for call in found])
+    return {
+        call.id: _call(call, decisions.get(call.approval_id or ""), swaps, results.get(call.id), call.id in with_diff)
+        for call in found
+    }
 
 
 def _call(
-    call: ToolCallRow, decision: Approval | None, swaps: Sequence[ToolCallRow], result: ToolCallResult | None
+    call: ToolCallRow,
+    decision: Approval | None,
+    swaps: Sequence[ToolCallRow],
+    result: ToolCallResult | None,
+    has_diff: bool,
 ) -> TimelineItem:
     common = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
     action = call.tool if call.tool in SWAPS else CHANGING_TOOLS.get(call.tool)
@@ -282,6 +291,7 @@ def _call(
         path=path if isinstance(path, str) else None,
         added=added,
         removed=removed,
+        has_diff=has_diff,
         holds=how_allowed(call, decision),
         undone=action not in SWAPS and is_undone(call, swaps),
         files=files,
@@ -291,8 +301,8 @@ def _call(
 
 
 def lines_of(call: ToolCallRow, decision: Approval | None) -> tuple[int | None, int | None]:
-    """Return how many lines a change has added and removed; None if neither it nor its approval has a diff."""
-    if call.has_diff:
+    """Return how many lines a change has added and removed; None if neither it nor its approval had a diff."""
+    if call.added is not None:
         return call.added, call.removed
     return count_lines(decision.tool_details.diff if decision else None)
 

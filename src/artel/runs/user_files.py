@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from artel.approvals.repository import ApprovalRepository
 from artel.approvals.timeline import CHANGING_TOOLS, count_lines
 from artel.approvals.transactions import use
 from artel.connector_gateway.relay import new_call_fields
@@ -239,7 +240,7 @@ class RunFiles:
     ) -> None:
         ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
         try:
-            await self._store(partial(finish_call, contents=contents), ended, at_once=at_once)
+            await self._store(partial(_finish, contents=contents), ended, at_once=at_once)
         except ArtelError as failure:  # the log already has the call as sent
             log.warning("end_of_call_not_noted", call_id=row.id, reason=failure.detail)
 
@@ -251,6 +252,13 @@ def _note_sent(tx: Tx, row: ToolCallRow) -> tuple[bool, OnlineConnector | None]:
     serving = find_connector(tx.connection, tx.principal, row.project_id)
     note_call(tx, replace(row, connector_id=serving.connector_id if serving else None))
     return True, serving
+
+
+def _finish(tx: Tx, row: ToolCallRow, contents: CallContents) -> None:
+    """Store the outcome of a call, without a second copy of a diff that its approval has."""
+    decision = next(iter(ApprovalRepository(tx).by_ids([row.approval_id] if row.approval_id else [])), None)
+    is_there = contents.diff is not None and decision is not None and decision.tool_details.diff == contents.diff
+    finish_call(tx, row, replace(contents, is_in_approval=is_there))
 
 
 def _changed(row: ToolCallRow, result: CallResult) -> tuple[ToolCallRow, str | None]:

@@ -1,4 +1,4 @@
-"""Storage quota of users: messages with their attachments, memories, texts of agents, files of task workspaces."""
+"""Storage quota of users: messages with attachments, memories, texts of agents, results of tools, workspaces."""
 
 import asyncio
 import time
@@ -19,6 +19,7 @@ from artel.errors import StorageFull
 from artel.logs import get_logger
 from artel.sessions.message_repository import MessageRepository
 from artel.task_workspaces.service import TaskWorkspaces
+from artel.turns.tool_calls import ToolCallContents
 
 log = get_logger(__name__)
 
@@ -124,5 +125,6 @@ def _stored(connection: Connection, principal: Principal) -> tuple[int, list[int
     text = MessageRepository(connection, principal).stored_bytes()
     text += AttachmentContentRepository(connection, principal).stored_bytes()
     text += MemoryRepository(connection, principal).stored_bytes()
+    text += ToolCallContents(connection, principal).stored_bytes()
     agents = AgentRepository(connection, principal)
     return text + agents.stored_bytes(), agents.ids()

@@ -5,12 +5,16 @@ from itertools import islice
 from typing import Any
 
 from artel.contract.chat import ToolCallResult
+from artel.logs import get_logger
 from artel.text import storable
+from artel.tools.tool import beginning
 
 MOST_CHARACTERS = 2_000
 MOST_ENTRIES = 50
 _TEXTS = ("content", "output", "text", "response", "answer")
 _LISTS = ("matches", "files")
+
+log = get_logger(__name__)
 
 
 def first_entries(data: Any) -> Any:
@@ -23,7 +27,15 @@ def first_entries(data: Any) -> Any:
 
 
 def shown_result(data: Any) -> ToolCallResult | None:
-    """Return what is shown of the data of a result; None if there are none."""
+    """Return what is shown of the data of a result; None if there are none, or they can't be shown."""
+    try:
+        return _shown(data)
+    except Exception as problem:  # noqa: BLE001 - of foreign code: the data may contain themselves, or raise anything
+        log.warning("tool_result_not_shown", error=type(problem).__name__)
+        return None
+
+
+def _shown(data: Any) -> ToolCallResult | None:
     if data in (None, {}, []):
         return None
     exit_code = data.get("exit_code") if isinstance(data, dict) else None
@@ -50,7 +62,7 @@ def shown_result(data: Any) -> ToolCallResult | None:
 def _line(entry: Any) -> str:
     """Return an entry of a list in one line: a match, a file, or the values of anything else."""
     if not isinstance(entry, dict):
-        return str(entry)[:MOST_CHARACTERS]
+        return str(beginning(entry, MOST_CHARACTERS + 1)[0])[: MOST_CHARACTERS + 1]
     path = entry.get("path")
     if path is not None and "line" in entry:
         return f"{path}:{entry['line']}: {entry.get('text', '')}"[:MOST_CHARACTERS]
@@ -61,7 +73,5 @@ def _line(entry: Any) -> str:
 
 
 def _json(data: Any) -> str:
-    try:
-        return json.dumps(first_entries(data), ensure_ascii=False, default=str)
-    except (ValueError, RecursionError):  # of a plugin: it contains itself
-        return ""
+    """Return the beginning of a value as JSON; longer than what is shown if the value is."""
+    return json.dumps(beginning(first_entries(data), MOST_CHARACTERS + 1)[0], ensure_ascii=False, default=str)

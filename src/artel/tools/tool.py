@@ -52,7 +52,7 @@ class ToolResult:
     def _text(self) -> str:
         name, value = ("data", self.data) if self.success else ("error", self.error)
         # Serialize only what can be shown: a file of 10 MB takes too long.
-        shown, left = _beginning(value, MAX_RESULT_CHARACTERS)
+        shown, left = beginning(value, MAX_RESULT_CHARACTERS)
         if left >= 0:
             text = _dumped({"success": self.success, name: value})
             if len(text) <= MAX_RESULT_CHARACTERS:
@@ -201,7 +201,7 @@ def tool_schema(
     return ToolSchema(name, description, parameters)
 
 
-def _beginning(value: Any, room: int) -> tuple[Any, int]:
+def beginning(value: Any, room: int) -> tuple[Any, int]:
     """Return as much of a value as fits into `room` characters of JSON, and the room left: negative if it was cut.
 
     JSON's quotes, commas and escapes are not counted, so a value that is cut here would never have fit.
@@ -214,7 +214,7 @@ def _beginning(value: Any, room: int) -> tuple[Any, int]:
         for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
             if room < 0:
                 break
-            start, room = _beginning(item, room - len(str(name)))
+            start, room = beginning(item, room - len(str(name)))
             shown.append((name, start))
         return dict(shown) if isinstance(value, dict) else [start for _, start in shown], room
     return value, room

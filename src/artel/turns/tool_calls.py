@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, not_, or_
+from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast, func, not_, or_
 
 from artel.auth.principal import Principal
 from artel.contract.chat import ToolCallResult
@@ -19,6 +19,7 @@ from artel.projects.repository import ProjectRepository
 from artel.sessions.repository import SessionRepository
 
 ERROR_CHARACTERS = 1_000
+MAX_CONTENTS_BYTES = 5_000_000  # of a session; of further calls only the counts of lines are stored
 UNDO, REDO = "undo", "redo"  # by the user
 SWAPS = (UNDO, REDO)
 MAX_UNDONE = 200  # of those that may concern the calls on a page
@@ -31,7 +32,8 @@ _STATUSES = {"asks": "asked", "unknown": "unknown", "refused": "refused"}
 class ToolCallRow:
     """One call of a tool, as it is kept.
 
-    `added` and `removed` are None unless the diff of a change is stored; `holds` is set if nobody was asked about it.
+    `added` and `removed` are None unless the connector told the diff of a change; `holds` is set if nobody was
+    asked about it.
     """
 
     id: str
@@ -56,10 +58,6 @@ class ToolCallRow:
     created_at: datetime | None = None
     finished_at: datetime | None = None
 
-    @property
-    def has_diff(self) -> bool:
-        return self.added is not None
-
 
 @dataclass(frozen=True, slots=True)
 class CallContents:
@@ -67,6 +65,7 @@ class CallContents:
 
     diff: str | None = None
     result: ToolCallResult | None = None
+    is_in_approval: bool = False  # the diff, which is not stored again
 
 
 class ToolCallContents(TenantRepository):
@@ -75,18 +74,35 @@ class ToolCallContents(TenantRepository):
     table = tool_call_contents
 
     def add(self, call: ToolCallRow, contents: CallContents) -> None:
+        """Store the contents of a call, unless those of its session take up MAX_CONTENTS_BYTES."""
+        if self.stored_bytes(tool_call_contents.c.session_id == call.session_id) >= MAX_CONTENTS_BYTES:
+            return
         ids = {"call_id": call.id, "project_id": call.project_id, "session_id": call.session_id}
         result = contents.result and contents.result.model_dump(mode="json")
-        self._insert_unless_exists(ids | {"diff": contents.diff, "result": result})
+        diff = None if contents.is_in_approval else contents.diff
+        self._insert_unless_exists(ids | {"diff": diff, "result": result})
 
-    def diff_of(self, project_id: int, call_id: str) -> str | None:
+    def stored_bytes(self, *conditions: ColumnElement[bool]) -> int:
+        """Return the size of the contents that meet the conditions, or of all of the user, in bytes."""
+        sizes = tool_call_contents.c.diff, cast(tool_call_contents.c.result, Text)
+        return sum(self._bytes_of(column, *conditions) for column in sizes)
+
+    def with_diff(self, call_ids: Collection[str]) -> set[str]:
+        """Return the ids of the calls whose diff is stored, here or in their approval."""
+        wanted = tool_call_contents.c.call_id.in_(call_ids), tool_call_contents.c.result.is_(None)
+        rows = self._find(*wanted, columns=[tool_call_contents.c.call_id]) if call_ids else []
+        return {row.call_id for row in rows}
+
+    def diff_of(self, project_id: int, call_id: str, approved: str | None) -> str | None:
+        """Return the diff of a call, which may be the one that was approved; None if there is none."""
         ids = tool_call_contents.c.project_id == project_id, tool_call_contents.c.call_id == call_id
-        return next((row.diff for row in self._find(*ids)), None)
+        return next((approved if row.diff is None else row.diff for row in self._find(*ids)), None)
 
     def results(self, call_ids: Collection[str]) -> dict[str, ToolCallResult]:
         """Return the results of calls that have one, keyed by id."""
         wanted = tool_call_contents.c.call_id.in_(call_ids), tool_call_contents.c.result.is_not(None)
-        rows = self._find(*wanted, columns=[tool_call_contents.c.call_id, tool_call_contents.c.result])
+        columns = tool_call_contents.c.call_id, tool_call_contents.c.result
+        rows = self._find(*wanted, columns=columns) if call_ids else []
         return {row.call_id: ToolCallResult.model_validate(row.result) for row in rows}
 
 
@@ -190,18 +206,15 @@ def note_call(tx: Tx, call: ToolCallRow, contents: CallContents = NOTHING) -> No
 def finish_call(tx: Tx, call: ToolCallRow, contents: CallContents = NOTHING) -> None:
     """Store the outcome of a call, whether it was recorded before or not, with what it changed and returned."""
     calls = ToolCallRepository(tx)
-    if not _add_contents(tx, call, contents):
-        call = replace(call, added=None, removed=None)
+    _add_contents(tx, call, contents)
     if not calls.finish(call):
         calls.add(replace(call, finished_at=datetime.now(UTC)))
 
 
-def _add_contents(tx: Tx, call: ToolCallRow, contents: CallContents) -> bool:
-    """Store the contents of a call unless its session is gone; return whether they are stored."""
-    if contents == NOTHING or call.session_id is None or not SessionRepository(tx).lock_shared(call.session_id):
-        return False
-    ToolCallContents(tx).add(call, contents)
-    return True
+def _add_contents(tx: Tx, call: ToolCallRow, contents: CallContents) -> None:
+    """Store the contents of a call unless its session is gone."""
+    if contents != NOTHING and call.session_id is not None and SessionRepository(tx).lock_shared(call.session_id):
+        ToolCallContents(tx).add(call, contents)
 
 
 def list_calls(
