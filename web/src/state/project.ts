@@ -22,6 +22,8 @@ export interface ProjectState {
   loadedSessions: number;
   totalSessions: number;
   isLoadingSessions: boolean;
+  /** Why the list could not be loaded the last time. */
+  sessionsProblem: Problem | null;
   /** Conversations that are being deleted: no list shows them, however often it is loaded. */
   hidden: ReadonlySet<string>;
   connector: ConnectorState | null;
@@ -48,6 +50,7 @@ export class OpenProject {
       loadedSessions: 0,
       totalSessions: 0,
       isLoadingSessions: false,
+      sessionsProblem: null,
       hidden: new Set(),
       connector: null,
       line: "connecting",
@@ -148,7 +151,10 @@ export class OpenProject {
       );
       const { hidden } = this.state.get();
       const sessions = items.filter(({ session_id }) => !hidden.has(session_id));
-      this.change({ sessions, loadedSessions: items.length, totalSessions: total });
+      this.change({ sessions, loadedSessions: items.length, totalSessions: total, sessionsProblem: null });
+    } catch (failure) {
+      if (failure instanceof Problem) this.change({ sessionsProblem: failure });
+      throw failure;
     } finally {
       this.change({ isLoadingSessions: false });
     }

@@ -19,7 +19,7 @@ import { ListFoot } from "./ListFoot";
 /** The project, a new conversation, search, and all conversations: what waits first, then by day. */
 export function ConversationList({ project }: { project: OpenProject }) {
   const t = useT();
-  const { sessions, loadedSessions, totalSessions, isLoadingSessions } = useCell(project.state);
+  const { sessions, loadedSessions, totalSessions, isLoadingSessions, sessionsProblem } = useCell(project.state);
   const [query, setQuery] = useState("");
   const [isArchive, setArchive] = useState(false);
   const wanted = useDeferredValue(query.trim());
@@ -58,7 +58,7 @@ export function ConversationList({ project }: { project: OpenProject }) {
           <>
             {sessions.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noConversations")}</p>}
             <Groups sessions={sessions} project={project} />
-            <EndOfList shown={loadedSessions} total={totalSessions} isLoading={isLoadingSessions} more={() => project.loadMoreSessions()} />
+            <EndOfList shown={loadedSessions} total={totalSessions} isLoading={isLoadingSessions} problem={sessionsProblem} more={() => project.loadMoreSessions()} />
             <button type="button" className={styles.chip} onClick={() => setArchive(true)}>
               <Archive aria-hidden="true" size={14} />
               {t("chat.archived")}
@@ -152,7 +152,7 @@ function ArchivedList({ project, back }: { project: OpenProject; back: () => voi
       {!data && !problem && <Skeleton lines={3} />}
       {shown?.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noArchived")}</p>}
       {shown && <Groups sessions={shown} project={project} onChange={reload} />}
-      {data && <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />}
+      {data && <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} problem={problem} more={more} />}
     </>
   );
 }

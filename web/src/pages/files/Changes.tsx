@@ -34,7 +34,7 @@ export function Changes({ projectId }: { projectId: number }) {
       {data.items.map((turn) => (
         <TurnCard key={turn.turn_id} projectId={projectId} turn={turn} onUndone={reload} onDiff={setDiff} />
       ))}
-      <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />
+      <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} problem={problem} more={more} />
       {diff && <DiffDialog projectId={projectId} shown={diff} onClose={() => setDiff(null)} />}
     </div>
   );

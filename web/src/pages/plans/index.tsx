@@ -40,7 +40,7 @@ export default function PlansPage({ route }: PageProps) {
           {groups.filter(([, group]) => group.length).map(([title, group]) => (
             <PlanGroup key={title} title={title} plans={group} />
           ))}
-          <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />
+          <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} problem={problem} more={more} />
         </>
       )}
     </PageFrame>
