@@ -32,3 +32,17 @@ test("a conversation list that could not be loaded says why until it is loaded",
   await flush();
   expect(project.state.get()).toMatchObject({ sessionsProblem: null, loadedSessions: 1 });
 });
+
+test("of two loads of the list that overlap, the newest counts, whichever ends first", async () => {
+  const project = new OpenProject(1);
+  project.reload("sessions");
+  await flush();
+  project.reload("sessions");
+  await flush();
+  lists[0]?.(json(200, { items: [session("old")], total: 1 }));
+  await flush();
+  expect(project.state.get()).toMatchObject({ sessions: [], isLoadingSessions: true });
+  lists[1]?.(json(200, { items: [session("new")], total: 1 }));
+  await flush();
+  expect(project.state.get()).toMatchObject({ sessions: [session("new")], isLoadingSessions: false });
+});

@@ -38,6 +38,7 @@ export class OpenProject {
   private readonly stop = new AbortController();
   private readonly waiting = new Map<Part, ReturnType<typeof setTimeout>>();
   private wantedSessions = LARGEST_PAGE;
+  private sessionLoads = 0;
   private readonly listeners = new Set<(event: ProjectEvent) => void>();
 
   constructor(readonly id: number) {
@@ -142,8 +143,12 @@ export class OpenProject {
     else await this.loadSessions(signal);
   }
 
-  /** Load all conversations that the list has shown, and more if they are wanted. */
+  /** Load all conversations that the list has shown, and more if they are wanted. Of loads that overlap, the newest counts. */
   private async loadSessions(signal: AbortSignal): Promise<void> {
+    const number = ++this.sessionLoads;
+    const change = (loaded: Partial<ProjectState>) => {
+      if (number === this.sessionLoads) this.change(loaded);
+    };
     this.change({ isLoadingSessions: true });
     try {
       const { items, total } = await firstItems(this.wantedSessions, (page) =>
@@ -151,12 +156,12 @@ export class OpenProject {
       );
       const { hidden } = this.state.get();
       const sessions = items.filter(({ session_id }) => !hidden.has(session_id));
-      this.change({ sessions, loadedSessions: items.length, totalSessions: total, sessionsProblem: null });
+      change({ sessions, loadedSessions: items.length, totalSessions: total, sessionsProblem: null });
     } catch (failure) {
-      if (failure instanceof Problem) this.change({ sessionsProblem: failure });
+      if (failure instanceof Problem) change({ sessionsProblem: failure });
       throw failure;
     } finally {
-      this.change({ isLoadingSessions: false });
+      change({ isLoadingSessions: false });
     }
   }
 
