@@ -138,8 +138,10 @@ function Row({ session, project, onChange }: { session: Session; project: OpenPr
 function ArchivedList({ project, back }: { project: OpenProject; back: () => void }) {
   const t = useT();
   const { hidden } = useCell(project.state);
-  const { data, problem, isLoading, reload, more } = useList(`archived ${project.id}`, (page, signal) =>
-    call("GET /my/chat/sessions", { query: { project_id: project.id, archived: true, ...page } }, { signal }),
+  const { data, problem, isLoading, reload, more, moreProblem } = useList(
+    `archived ${project.id}`,
+    (page, signal) => call("GET /my/chat/sessions", { query: { project_id: project.id, archived: true, ...page } }, { signal }),
+    ({ session_id }) => session_id,
   );
   const shown = data?.items.filter(({ session_id }) => !hidden.has(session_id));
   return (
@@ -152,7 +154,7 @@ function ArchivedList({ project, back }: { project: OpenProject; back: () => voi
       {!data && !problem && <Skeleton lines={3} />}
       {shown?.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noArchived")}</p>}
       {shown && <Groups sessions={shown} project={project} onChange={reload} />}
-      {data && <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} problem={problem} more={more} />}
+      {data && <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} problem={moreProblem} more={more} />}
     </>
   );
 }

@@ -2,6 +2,7 @@ import { ListTree } from "lucide-react";
 import { useEffect, useRef } from "react";
 import type { PageProps } from "@/App";
 import { call } from "@/api/client";
+import { LARGEST_PAGE } from "@/api/paging";
 import type { WorkflowState } from "@/api/types";
 import { tOr } from "@/i18n";
 import { openPanel } from "@/state/panel";
@@ -18,9 +19,13 @@ const SETTLE_MS = 500;
 export default function PlansPage({ route }: PageProps) {
   const t = useT();
   const id = route.projectId ?? 0;
-  const { data, problem, isLoading, reload, more } = useList(`plans ${id}`, (page, signal) => call("GET /my/workflows", { query: { project_id: id, ...page } }, { signal }));
+  const { data, problem, isLoading, reload, more, moreProblem } = useList(
+    `plans ${id}`,
+    (page, signal) => call("GET /my/workflows", { query: { project_id: id, ...page } }, { signal }),
+    (plan) => plan.id,
+  );
   useReloadOnEvents(reload);
-  const plans = data?.items.filter(({ tasks, status }) => tasks.length > 1 || status === "planning");
+  const plans = data?.items.filter(isShown);
   const groups: [string, readonly WorkflowState[]][] = [
     [t("plans.groupWaiting"), plans?.filter(({ status }) => status === "awaiting_approval") ?? []],
     [t("plans.groupRunning"), plans?.filter((plan) => plan.status !== "awaiting_approval" && !isPlanOver(plan)) ?? []],
@@ -40,11 +45,16 @@ export default function PlansPage({ route }: PageProps) {
           {groups.filter(([, group]) => group.length).map(([title, group]) => (
             <PlanGroup key={title} title={title} plans={group} />
           ))}
-          <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} problem={problem} more={more} />
+          <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} problem={moreProblem} isAutomatic={data.items.slice(-LARGEST_PAGE).some(isShown)} more={more} />
         </>
       )}
     </PageFrame>
   );
+}
+
+/** An answer of one agent is a workflow too, but no plan. */
+function isShown({ tasks, status }: WorkflowState): boolean {
+  return tasks.length > 1 || status === "planning";
 }
 
 function isPlanDone({ status, tasks }: WorkflowState): boolean {

@@ -12,11 +12,13 @@ interface EndOfListProps {
   isLoading: boolean;
   /** Why the last load failed: then only the button loads, or a server in trouble would be asked without end. */
   problem: Problem | null;
+  /** Whether scrolling loads too; not where the last page has added nothing that is shown. */
+  isAutomatic?: boolean;
   more: () => void;
 }
 
 /** Stands below a list that has further items: they are loaded when it is scrolled into view, or pressed. */
-export function EndOfList({ shown, total, isLoading, problem, more }: EndOfListProps) {
+export function EndOfList({ shown, total, isLoading, problem, isAutomatic = true, more }: EndOfListProps) {
   const t = useT();
   const place = useRef<HTMLDivElement>(null);
   const latest = useRef(more);
@@ -24,15 +26,15 @@ export function EndOfList({ shown, total, isLoading, problem, more }: EndOfListP
     latest.current = more;
   });
   const hasMore = shown < total;
-  const isAutomatic = problem === null;
+  const loadsItself = isAutomatic && problem === null;
   useEffect(() => {
-    if (!hasMore || !isAutomatic || isLoading || !place.current) return;
+    if (!hasMore || !loadsItself || isLoading || !place.current) return;
     const observer = new IntersectionObserver((entries) => {
       if (entries.some(({ isIntersecting }) => isIntersecting)) latest.current();
     });
     observer.observe(place.current); // tells at once if it is in view still, after a page with few rows
     return () => observer.disconnect();
-  }, [hasMore, isAutomatic, isLoading, shown]);
+  }, [hasMore, loadsItself, isLoading, shown]);
   if (!hasMore) return null;
   return (
     <div ref={place}>
