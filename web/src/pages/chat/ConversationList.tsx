@@ -29,8 +29,10 @@ export function ConversationList({ project }: { project: OpenProject }) {
   });
   const list = useRef<HTMLDivElement>(null);
   const step = (event: KeyboardEvent, by: 1 | -1) => {
+    // A list of choices has these keys for itself, and what is behind a dialog is not to change.
+    if (event.defaultPrevented || event.target instanceof HTMLSelectElement || document.querySelector("dialog:modal")) return;
     const links = [...(list.current?.querySelectorAll<HTMLAnchorElement>("li a") ?? [])].filter((link) => link.checkVisibility());
-    if (event.defaultPrevented || !links.length) return;
+    if (!links.length) return;
     event.preventDefault();
     const now = links.findIndex((link) => link.ariaCurrent === "page");
     const next = links[now < 0 ? 0 : now + by];
