@@ -8,6 +8,7 @@ import { formatDay } from "@/i18n/format";
 import { groupsOf } from "@/state/conversationGroups";
 import type { OpenProject } from "@/state/project";
 import { seek } from "@/state/session/finding";
+import { visible } from "@/state/visible";
 import { Button, EndOfList, FormDialog, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, TextField, classes, textOf } from "@/ui/components";
 import { useCell, useHotkey, useList, useResource, useT } from "@/ui/hooks";
 import { Link, navigate, useRoute } from "@/ui/router";
@@ -122,8 +123,8 @@ function Row({ session, project, onChange }: { session: Session; project: OpenPr
     <li className={styles.row}>
       <Link to={paths.chat(project.id, id)} className={styles.item} aria-current={isCurrent ? "page" : undefined}>
         {state !== "idle" && <span className={classes(styles.dot, styles[state])} role="img" aria-label={tOr(`chat.state_${state}`, state)} />}
-        <span className={classes(styles.title, "ellipsis", "data")} title={title}>
-          {title}
+        <span className={classes(styles.title, "ellipsis", "data")} title={visible(title)}>
+          {visible(title)}
         </span>
         {changed > 0 && (
           <span className={styles.count} role="img" aria-label={t("chat.changedFiles", { count: changed })}>
@@ -176,8 +177,8 @@ function FoundList({ project, query }: { project: OpenProject; query: string }) 
       {found.map((hit) => (
         <li key={`${hit.kind} ${hit.message_id ?? hit.session_id}`}>
           <Link to={paths.chat(hit.project_id, hit.session_id)} className={styles.found} onClick={() => hit.message_id !== null && seek(hit.session_id, hit.message_id)}>
-            <span className="ellipsis data">{hit.title}</span>
-            {hit.kind === "message" && <span className={classes(styles.excerpt, "data")}>{hit.text}</span>}
+            <span className="ellipsis data">{visible(hit.title)}</span>
+            {hit.kind === "message" && <span className={classes(styles.excerpt, "data")}>{visible(hit.text, "\n\t")}</span>}
           </Link>
         </li>
       ))}
