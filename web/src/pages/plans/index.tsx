@@ -6,7 +6,7 @@ import { LARGEST_PAGE } from "@/api/paging";
 import type { WorkflowState } from "@/api/types";
 import { tOr } from "@/i18n";
 import { openPanel } from "@/state/panel";
-import { isPlanOver, isTaskDone } from "@/state/session/plans";
+import { isPlanExpired, isPlanOver, isTaskDone, planStatus } from "@/state/session/plans";
 import { EmptyState, EndOfList, LoadFailed, Moment, Money, Skeleton, Table } from "@/ui/components";
 import { useList, useProject, useT } from "@/ui/hooks";
 import { Link } from "@/ui/router";
@@ -27,9 +27,9 @@ export default function PlansPage({ route }: PageProps) {
   useReloadOnEvents(reload);
   const plans = data?.items.filter(isShown);
   const groups: [string, readonly WorkflowState[]][] = [
-    [t("plans.groupWaiting"), plans?.filter(({ status }) => status === "awaiting_approval") ?? []],
+    [t("plans.groupWaiting"), plans?.filter((plan) => plan.status === "awaiting_approval" || isPlanExpired(plan)) ?? []],
     [t("plans.groupRunning"), plans?.filter((plan) => plan.status !== "awaiting_approval" && !isPlanOver(plan)) ?? []],
-    [t("plans.groupFailed"), plans?.filter((plan) => isPlanOver(plan) && !isPlanDone(plan)) ?? []],
+    [t("plans.groupFailed"), plans?.filter((plan) => isPlanOver(plan) && !isPlanExpired(plan) && !isPlanDone(plan)) ?? []],
     [t("plans.groupDone"), plans?.filter(isPlanDone) ?? []],
   ];
   return (
@@ -61,11 +61,6 @@ function isPlanDone({ status, tasks }: WorkflowState): boolean {
   return status === "completed" && tasks.every(isTaskDone);
 }
 
-/** A plan with a task whose call was not approved has answered, but it is not done. */
-function wordOf(status: string, tasks: WorkflowState["tasks"]): string {
-  return status === "completed" && !tasks.every(isTaskDone) ? "answered" : status;
-}
-
 function PlanGroup({ title, plans }: { title: string; plans: readonly WorkflowState[] }) {
   const t = useT();
   return (
@@ -85,7 +80,7 @@ function PlanGroup({ title, plans }: { title: string; plans: readonly WorkflowSt
               </Link>
             ),
           },
-          { key: "status", title: t("plans.status"), cell: ({ status, tasks }) => tOr(`plans.status_${wordOf(status, tasks)}`, status) },
+          { key: "status", title: t("plans.status"), cell: (plan) => tOr(`plans.status_${planStatus(plan)}`, plan.status) },
           { key: "tasks", title: t("plans.tasksColumn"), cell: ({ tasks }) => `${tasks.filter(isTaskDone).length} / ${tasks.length}`, isNumber: true },
           { key: "cost", title: t("plans.cost"), cell: ({ cost }) => <Money usd={cost} />, isNumber: true },
           { key: "at", title: t("plans.created"), cell: ({ created_at }) => <Moment at={created_at} /> },
