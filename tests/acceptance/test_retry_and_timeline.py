@@ -352,8 +352,9 @@ def test_task_of_a_plan_that_was_not_approved_is_not_described_as_done(
     assert [(task["status"], task["refused"]) for task in workflow["tasks"]] == [
         ("completed", number == 0) for number in range(tasks)
     ]
-    [text] = [item["text"] for item in person.get(f"/my/chat/{user.session}/timeline")["items"] if item["plan"]]
-    assert text == (
+    [item] = [item for item in person.get(f"/my/chat/{user.session}/timeline")["items"] if item["plan"]]
+    assert (item["plan"]["tasks_done"], item["plan"]["tasks_refused"]) == (tasks - 1, 1)
+    assert item["text"] == (
         "Plan: 1 task, answered."
         if tasks == 1
         else "Plan: 1 of 2 tasks done, 1 answered without what you did not approve, answered."

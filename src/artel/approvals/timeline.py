@@ -191,7 +191,7 @@ def _message(message: StoredMessage, shown: ChatMessage) -> TimelineItem:
 
 def _plan(plan: Workflow, tasks: Sequence[WorkflowTask], refused: AbstractSet[tuple[str, str]]) -> TimelineItem:
     own = [task for task in tasks if task.workflow_id == plan.id]
-    done = sum(task.status is TaskStatus.COMPLETED for task in own)
+    completed = [task for task in own if task.status is TaskStatus.COMPLETED]
     cost = None if plan.price_unknown else dollars(plan.spent_micros)
     return TimelineItem(
         id=plan.id,
@@ -203,7 +203,7 @@ def _plan(plan: Workflow, tasks: Sequence[WorkflowTask], refused: AbstractSet[tu
             workflow_id=plan.id,
             status=plan.status,
             tasks=len(own),
-            tasks_done=done,
+            tasks_done=sum((plan.id, task.id) not in refused for task in completed),
             tasks_refused=sum((plan.id, task.id) in refused for task in own),
             error_code=plan.error_code,
             cost=cost,

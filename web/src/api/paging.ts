@@ -17,3 +17,9 @@ export async function firstItems<I>(count: number, load: (page: { limit: number;
     if (!page.items.length || items.length >= Math.min(count, page.total)) return { items, total: page.total };
   }
 }
+
+/** Return a list with its next page; an item that moved there meanwhile is not taken twice. */
+export function withPage<I>(list: Page<I>, next: Page<I>, idOf: (item: I) => string): Page<I> {
+  const known = new Set(list.items.map(idOf));
+  return { items: [...list.items, ...next.items.filter((item) => !known.has(idOf(item)))], total: next.total };
+}

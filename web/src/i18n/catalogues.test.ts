@@ -65,6 +65,8 @@ describe("the source", () => {
 test("plural forms follow the language", () => {
   const form = (count: number) => fill(ru.chat.planTasks, { count }, "ru");
   expect([1, 3, 5, 21].map(form)).toEqual(["1 задача", "3 задачи", "5 задач", "21 задача"]);
+  const times = (count: number) => fill(ru.chat.didOtherMany, { count, tool: "Погода" }, "ru");
+  expect([3, 5, 21].map(times)).toEqual(["Погода: 3 раза", "Погода: 5 раз", "Погода: 21 раз"]);
 });
 
 test("numbers are written as the locale does, and unknown placeholders stay", () => {

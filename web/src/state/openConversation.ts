@@ -5,8 +5,8 @@ import { createCell } from "./store";
 
 export const openConversation = createCell<Conversation | null>(null);
 
-/** An agent that the next composer makes its recipient. */
-export const nextRecipient = createCell<string | null>(null);
+/** An agent that the next composer of its project makes its recipient. */
+export const nextRecipient = createCell<{ projectId: number; agent: string } | null>(null);
 
 /** Close the conversation, when its page is left. */
 export function closeConversation(): void {

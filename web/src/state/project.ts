@@ -22,6 +22,8 @@ export interface ProjectState {
   loadedSessions: number;
   totalSessions: number;
   isLoadingSessions: boolean;
+  /** Why the list could not be loaded the last time. */
+  sessionsProblem: Problem | null;
   /** Conversations that are being deleted: no list shows them, however often it is loaded. */
   hidden: ReadonlySet<string>;
   connector: ConnectorState | null;
@@ -36,6 +38,7 @@ export class OpenProject {
   private readonly stop = new AbortController();
   private readonly waiting = new Map<Part, ReturnType<typeof setTimeout>>();
   private wantedSessions = LARGEST_PAGE;
+  private sessionLoads = 0;
   private readonly listeners = new Set<(event: ProjectEvent) => void>();
 
   constructor(readonly id: number) {
@@ -48,6 +51,7 @@ export class OpenProject {
       loadedSessions: 0,
       totalSessions: 0,
       isLoadingSessions: false,
+      sessionsProblem: null,
       hidden: new Set(),
       connector: null,
       line: "connecting",
@@ -139,8 +143,12 @@ export class OpenProject {
     else await this.loadSessions(signal);
   }
 
-  /** Load all conversations that the list has shown, and more if they are wanted. */
+  /** Load all conversations that the list has shown, and more if they are wanted. Of loads that overlap, the newest counts. */
   private async loadSessions(signal: AbortSignal): Promise<void> {
+    const number = ++this.sessionLoads;
+    const change = (loaded: Partial<ProjectState>) => {
+      if (number === this.sessionLoads) this.change(loaded);
+    };
     this.change({ isLoadingSessions: true });
     try {
       const { items, total } = await firstItems(this.wantedSessions, (page) =>
@@ -148,9 +156,12 @@ export class OpenProject {
       );
       const { hidden } = this.state.get();
       const sessions = items.filter(({ session_id }) => !hidden.has(session_id));
-      this.change({ sessions, loadedSessions: items.length, totalSessions: total });
+      change({ sessions, loadedSessions: items.length, totalSessions: total, sessionsProblem: null });
+    } catch (failure) {
+      if (failure instanceof Problem) change({ sessionsProblem: failure });
+      throw failure;
     } finally {
-      this.change({ isLoadingSessions: false });
+      change({ isLoadingSessions: false });
     }
   }
 

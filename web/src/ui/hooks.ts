@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { isAbort } from "@/api/client";
-import { LARGEST_PAGE, type Page, firstItems } from "@/api/paging";
+import { LARGEST_PAGE, type Page, firstItems, withPage } from "@/api/paging";
 import { Problem } from "@/api/problem";
 import { type T, loadedLanguage, t } from "@/i18n";
 import { type OpenProject, type ProjectState, openProject } from "@/state/project";
@@ -93,20 +93,49 @@ export function useResource<R>(key: string | null, load: (signal: AbortSignal) =
 }
 
 export interface List<I> extends Resource<Page<I>> {
-  /** Load further items; what is loaded again later are all of them. */
+  /** Load the next page; what is loaded again later are all pages. */
   more: () => void;
+  /** Why the next page could not be loaded. */
+  moreProblem: Problem | null;
 }
 
+type LoadPage<I> = (page: { limit: number; offset: number }, signal: AbortSignal) => Promise<Page<I>>;
+
 /** Load the first items of a list when `key` changes, and further ones when they are wanted. */
-export function useList<I>(key: string | null, load: (page: { limit: number; offset: number }, signal: AbortSignal) => Promise<Page<I>>): List<I> {
+export function useList<I>(key: string | null, load: LoadPage<I>, idOf: (item: I) => string): List<I> {
   const count = useRef(LARGEST_PAGE);
+  const stop = useRef<AbortController | null>(null);
+  const [further, setFurther] = useState<{ key: string | null; offset: number; isLoading: boolean; problem: Problem | null } | null>(null);
+  useEffect(() => {
+    count.current = LARGEST_PAGE;
+    return () => stop.current?.abort();
+  }, [key]);
   const resource = useResource(key, (signal) => firstItems(count.current, (page) => load(page, signal)));
-  const { data, reload } = resource;
-  const more = () => {
-    count.current = (data?.items.length ?? 0) + LARGEST_PAGE;
-    reload();
+  const { data, reload, setData } = resource;
+  const loadNext = async (loaded: Page<I>) => {
+    stop.current?.abort();
+    const { signal } = (stop.current = new AbortController());
+    const offset = loaded.items.length;
+    count.current = offset + LARGEST_PAGE;
+    setFurther({ key, offset, isLoading: true, problem: null });
+    try {
+      const page = await load({ limit: LARGEST_PAGE, offset }, signal);
+      if (signal.aborted) return;
+      setData((before) => withPage(before, page, idOf));
+      // Items have moved meanwhile: only the whole list tells where the missing ones are.
+      if (withPage(loaded, page, idOf).items.length === offset) reload();
+      setFurther(null);
+    } catch (failure) {
+      if (signal.aborted || isAbort(failure)) return;
+      if (!(failure instanceof Problem)) throw failure;
+      setFurther({ key, offset, isLoading: false, problem: failure });
+    }
   };
-  return { ...resource, more };
+  const more = () => {
+    if (data) void loadNext(data);
+  };
+  const current = further?.key === key && further.offset === data?.items.length ? further : null;
+  return { ...resource, isLoading: resource.isLoading || current?.isLoading === true, more, moreProblem: current?.problem ?? null };
 }
 
 /** Return a function that runs an action, whether it runs, and what went wrong; one at a time. */

@@ -75,7 +75,7 @@ export const chat = {
   didMany_tool_write_file: { one: "Writes {count} file", other: "Writes {count} files" },
   didMany_tool_edit_file: { one: "Changes {count} file", other: "Changes {count} files" },
   didMany_tool_run_command: { one: "Ran {count} command", other: "Ran {count} commands" },
-  didOtherMany: { one: "{tool}", other: "{tool}: {count} times" },
+  didOtherMany: { one: "{tool}: {count} time", other: "{tool}: {count} times" },
   call_sent: "sent",
   call_running: "running",
   call_done: "done",

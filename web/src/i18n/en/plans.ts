@@ -25,6 +25,7 @@ export const plans = {
   status_rejected: "Rejected",
   status_cancelled: "Stopped",
   status_timeout: "Out of time",
+  status_expired: "Nobody answered in time",
   expired: "Nobody answered in time. The plan is kept.",
   task_pending: "Not begun",
   task_running: "At work",

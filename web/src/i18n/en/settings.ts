@@ -34,7 +34,7 @@ export const settings = {
   loginsHint: "End what you don't know.",
   login_browser: "Browser",
   login_cli: "Command line",
-  login_token: "Token",
+  login_token: "API key",
   newKey: "New key",
   makeKey: "Make the key",
   keyHint: "With a key a program of yours uses the API as you: `Authorization: Bearer …`. It stays when you sign out, and ends when you change the password.",

@@ -76,7 +76,7 @@ export const chat: Translated<typeof english> = {
   didMany_tool_write_file: { one: "Запись {count} файла", few: "Запись {count} файлов", many: "Запись {count} файлов", other: "Запись {count} файла" },
   didMany_tool_edit_file: { one: "Правка {count} файла", few: "Правка {count} файлов", many: "Правка {count} файлов", other: "Правка {count} файла" },
   didMany_tool_run_command: { one: "Выполнена {count} команда", few: "Выполнено {count} команды", many: "Выполнено {count} команд", other: "Выполнено {count} команды" },
-  didOtherMany: { one: "{tool}", few: "{tool}: {count} раза", many: "{tool}: {count} раз", other: "{tool}: {count} раза" },
+  didOtherMany: { one: "{tool}: {count} раз", few: "{tool}: {count} раза", many: "{tool}: {count} раз", other: "{tool}: {count} раза" },
   call_sent: "отправлено",
   call_running: "выполняется",
   call_done: "готово",

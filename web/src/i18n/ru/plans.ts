@@ -26,6 +26,7 @@ export const plans: Translated<typeof english> = {
   status_rejected: "Отклонён",
   status_cancelled: "Остановлен",
   status_timeout: "Время вышло",
+  status_expired: "Никто не ответил вовремя",
   expired: "Никто не ответил вовремя. План сохранён.",
   task_pending: "Не начата",
   task_running: "В работе",

@@ -35,7 +35,7 @@ export const settings: Translated<typeof english> = {
   loginsHint: "Завершите то, чего не узнаёте.",
   login_browser: "Браузер",
   login_cli: "Командная строка",
-  login_token: "Токен",
+  login_token: "Ключ API",
   newKey: "Новый ключ",
   makeKey: "Создать ключ",
   keyHint: "С ключом ваша программа обращается к API от вашего имени: `Authorization: Bearer …`. Ключ остаётся после выхода и перестаёт действовать со сменой пароля.",

@@ -26,6 +26,7 @@ export const plans: Translated<typeof english> = {
   status_rejected: "已拒绝",
   status_cancelled: "已停止",
   status_timeout: "超时",
+  status_expired: "无人及时答复",
   expired: "没有人及时回答。计划已保留。",
   task_pending: "未开始",
   task_running: "进行中",

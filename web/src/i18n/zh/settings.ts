@@ -35,7 +35,7 @@ export const settings: Translated<typeof english> = {
   loginsHint: "请结束您不认识的登录。",
   login_browser: "浏览器",
   login_cli: "命令行",
-  login_token: "令牌",
+  login_token: "API 密钥",
   newKey: "新建密钥",
   makeKey: "生成密钥",
   keyHint: "您的程序可凭密钥以您的身份使用 API：`Authorization: Bearer …`。退出登录后密钥仍有效，修改密码后失效。",

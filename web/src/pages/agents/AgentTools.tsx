@@ -1,5 +1,6 @@
 import { call } from "@/api/client";
-import { LoadFailed, Skeleton, Switch, classes } from "@/ui/components";
+import { visible } from "@/state/visible";
+import { LoadFailed, Prose, Skeleton, Switch, classes } from "@/ui/components";
 import { useResource, useT } from "@/ui/hooks";
 import { Link } from "@/ui/router";
 import { paths } from "@/ui/routes";
@@ -39,13 +40,13 @@ function ToolSwitch({ listed: { name, tool, isOn }, turn }: { listed: ListedTool
   return (
     <div className={classes(styles.tool, (tool === null || isOff) && styles.absent)}>
       <Switch
-        label={toolLabel(name)}
+        label={visible(toolLabel(name))}
         checked={isOn}
         onChange={(event) => turn(event.target.checked)}
         hint={
           <>
-            {tool && toolText(tool)}
-            {trouble && <span className={styles.trouble}> {trouble}</span>}
+            {tool && <Prose text={toolText(tool)} />}
+            {trouble && <span className={styles.trouble}> <Prose text={trouble} /></span>}
           </>
         }
       />

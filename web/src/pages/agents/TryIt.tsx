@@ -8,7 +8,7 @@ import { Conversation } from "@/state/session/conversation";
 import { type Row, createRows } from "@/state/session/rows";
 import { visible } from "@/state/visible";
 import { preferences } from "@/state/preferences";
-import { Avatar, FormError, IconButton, Spinner } from "@/ui/components";
+import { Avatar, FormError, IconButton, Prose, Spinner } from "@/ui/components";
 import { agentLabel } from "@/ui/agents";
 import { useCell, useProject, useSelected, useT } from "@/ui/hooks";
 import { isSendKey } from "@/ui/sendKey";
@@ -130,7 +130,7 @@ function TrialRow({ row, conversation, agent }: { row: Row; conversation: Conver
   const { entry } = row;
   if (entry.kind === "message") return entry.message.role === "user" ? <p className={`${styles.said ?? ""} data`}>{entry.message.content}</p> : <Answer agent={agent} text={entry.message.content} />;
   if (entry.kind === "tool_call") return <p className="muted small">{t("chat.usesTool", { agent: agentLabel(agent.name), tool: visible(toolLabel(entry.tool_call.tool)) })}</p>;
-  if (entry.kind === "notice") return <p className={styles.notice}>{t("agents.tryFailed", { reason: codeText(entry.notice.code ?? "", entry.text) })}</p>;
+  if (entry.kind === "notice") return <p className={styles.notice}><Prose text={t("agents.tryFailed", { reason: codeText(entry.notice.code ?? "", entry.text) })} /></p>;
   return null;
 }
 

@@ -54,11 +54,11 @@ export function Composer({ conversation, offered = "" }: { conversation: Convers
   });
   const wanted = useCell(nextRecipient);
   useEffect(() => {
-    if (wanted === null) return;
+    if (wanted?.projectId !== project.id) return;
     nextRecipient.set(null);
-    recipient.set(wanted);
+    recipient.set(wanted.agent);
     input.current?.focus();
-  }, [wanted, recipient]);
+  }, [wanted, recipient, project]);
   const tell = (failure: Problem) => setProblem(failure.code === "agent_not_found" ? t("chat.agentGone") : problemText(failure));
   useRefused(conversation, ({ message, problem: failure }) => {
     putBack(message.content);

@@ -8,6 +8,7 @@ import { formatDay } from "@/i18n/format";
 import { groupsOf } from "@/state/conversationGroups";
 import type { OpenProject } from "@/state/project";
 import { seek } from "@/state/session/finding";
+import { visible } from "@/state/visible";
 import { Button, EndOfList, FormDialog, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, TextField, classes, textOf } from "@/ui/components";
 import { useCell, useHotkey, useList, useResource, useT } from "@/ui/hooks";
 import { Link, navigate, useRoute } from "@/ui/router";
@@ -19,7 +20,7 @@ import { ListFoot } from "./ListFoot";
 /** The project, a new conversation, search, and all conversations: what waits first, then by day. */
 export function ConversationList({ project }: { project: OpenProject }) {
   const t = useT();
-  const { sessions, loadedSessions, totalSessions, isLoadingSessions } = useCell(project.state);
+  const { sessions, loadedSessions, totalSessions, isLoadingSessions, sessionsProblem } = useCell(project.state);
   const [query, setQuery] = useState("");
   const [isArchive, setArchive] = useState(false);
   const wanted = useDeferredValue(query.trim());
@@ -29,8 +30,10 @@ export function ConversationList({ project }: { project: OpenProject }) {
   });
   const list = useRef<HTMLDivElement>(null);
   const step = (event: KeyboardEvent, by: 1 | -1) => {
+    // A list of choices has these keys for itself, and what is behind a dialog is not to change.
+    if (event.defaultPrevented || event.target instanceof HTMLSelectElement || document.querySelector("dialog:modal")) return;
     const links = [...(list.current?.querySelectorAll<HTMLAnchorElement>("li a") ?? [])].filter((link) => link.checkVisibility());
-    if (event.defaultPrevented || !links.length) return;
+    if (!links.length) return;
     event.preventDefault();
     const now = links.findIndex((link) => link.ariaCurrent === "page");
     const next = links[now < 0 ? 0 : now + by];
@@ -58,7 +61,7 @@ export function ConversationList({ project }: { project: OpenProject }) {
           <>
             {sessions.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noConversations")}</p>}
             <Groups sessions={sessions} project={project} />
-            <EndOfList shown={loadedSessions} total={totalSessions} isLoading={isLoadingSessions} more={() => project.loadMoreSessions()} />
+            <EndOfList shown={loadedSessions} total={totalSessions} isLoading={isLoadingSessions} problem={sessionsProblem} more={() => project.loadMoreSessions()} />
             <button type="button" className={styles.chip} onClick={() => setArchive(true)}>
               <Archive aria-hidden="true" size={14} />
               {t("chat.archived")}
@@ -120,8 +123,8 @@ function Row({ session, project, onChange }: { session: Session; project: OpenPr
     <li className={styles.row}>
       <Link to={paths.chat(project.id, id)} className={styles.item} aria-current={isCurrent ? "page" : undefined}>
         {state !== "idle" && <span className={classes(styles.dot, styles[state])} role="img" aria-label={tOr(`chat.state_${state}`, state)} />}
-        <span className={classes(styles.title, "ellipsis", "data")} title={title}>
-          {title}
+        <span className={classes(styles.title, "ellipsis", "data")} title={visible(title)}>
+          {visible(title)}
         </span>
         {changed > 0 && (
           <span className={styles.count} role="img" aria-label={t("chat.changedFiles", { count: changed })}>
@@ -138,8 +141,10 @@ function Row({ session, project, onChange }: { session: Session; project: OpenPr
 function ArchivedList({ project, back }: { project: OpenProject; back: () => void }) {
   const t = useT();
   const { hidden } = useCell(project.state);
-  const { data, problem, isLoading, reload, more } = useList(`archived ${project.id}`, (page, signal) =>
-    call("GET /my/chat/sessions", { query: { project_id: project.id, archived: true, ...page } }, { signal }),
+  const { data, problem, isLoading, reload, more, moreProblem } = useList(
+    `archived ${project.id}`,
+    (page, signal) => call("GET /my/chat/sessions", { query: { project_id: project.id, archived: true, ...page } }, { signal }),
+    ({ session_id }) => session_id,
   );
   const shown = data?.items.filter(({ session_id }) => !hidden.has(session_id));
   return (
@@ -152,7 +157,7 @@ function ArchivedList({ project, back }: { project: OpenProject; back: () => voi
       {!data && !problem && <Skeleton lines={3} />}
       {shown?.length === 0 && <p className={classes(styles.empty, "muted", "small")}>{t("chat.noArchived")}</p>}
       {shown && <Groups sessions={shown} project={project} onChange={reload} />}
-      {data && <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />}
+      {data && <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} problem={moreProblem} more={more} />}
     </>
   );
 }
@@ -172,8 +177,8 @@ function FoundList({ project, query }: { project: OpenProject; query: string }) 
       {found.map((hit) => (
         <li key={`${hit.kind} ${hit.message_id ?? hit.session_id}`}>
           <Link to={paths.chat(hit.project_id, hit.session_id)} className={styles.found} onClick={() => hit.message_id !== null && seek(hit.session_id, hit.message_id)}>
-            <span className="ellipsis data">{hit.title}</span>
-            {hit.kind === "message" && <span className={classes(styles.excerpt, "data")}>{hit.text}</span>}
+            <span className="ellipsis data">{visible(hit.title)}</span>
+            {hit.kind === "message" && <span className={classes(styles.excerpt, "data")}>{visible(hit.text, "\n\t")}</span>}
           </Link>
         </li>
       ))}

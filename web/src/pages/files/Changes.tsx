@@ -23,8 +23,10 @@ import styles from "./Files.module.css";
 export function Changes({ projectId }: { projectId: number }) {
   const t = useT();
   const [diff, setDiff] = useState<Shown | null>(null);
-  const { data, problem, isLoading, reload, more } = useList(`changes ${projectId}`, (page, signal) =>
-    call("GET /my/projects/{project_id}/changes", { path: { project_id: projectId }, query: page }, { signal }),
+  const { data, problem, isLoading, reload, more, moreProblem } = useList(
+    `changes ${projectId}`,
+    (page, signal) => call("GET /my/projects/{project_id}/changes", { path: { project_id: projectId }, query: page }, { signal }),
+    ({ turn_id }) => turn_id,
   );
   if (problem) return <LoadFailed problem={problem} retry={reload} />;
   if (!data) return <Skeleton />;
@@ -34,7 +36,7 @@ export function Changes({ projectId }: { projectId: number }) {
       {data.items.map((turn) => (
         <TurnCard key={turn.turn_id} projectId={projectId} turn={turn} onUndone={reload} onDiff={setDiff} />
       ))}
-      <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />
+      <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} problem={moreProblem} more={more} />
       {diff && <DiffDialog projectId={projectId} shown={diff} onClose={() => setDiff(null)} />}
     </div>
   );

@@ -54,7 +54,7 @@ export function AuditPart() {
             { key: "actor", title: t("manage.actor"), cell: ({ actor }) => <span className="data">{visible(actor)}</span> },
             { key: "action", title: t("manage.action"), cell: (entry) => nameOf(entry.action) },
             { key: "target", title: t("manage.target"), cell: ({ target }) => <span className="data">{visible(target)}</span> },
-            { key: "detail", title: t("manage.detail"), cell: ({ detail }) => <span className="data small" title={detail}>{withBrowserName(detail)}</span> },
+            { key: "detail", title: t("manage.detail"), cell: ({ detail }) => <span className="data small" title={visible(detail)}>{visible(withBrowserName(detail))}</span> },
           ]}
         />
       )}

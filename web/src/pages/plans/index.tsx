@@ -2,10 +2,11 @@ import { ListTree } from "lucide-react";
 import { useEffect, useRef } from "react";
 import type { PageProps } from "@/App";
 import { call } from "@/api/client";
+import { LARGEST_PAGE } from "@/api/paging";
 import type { WorkflowState } from "@/api/types";
 import { tOr } from "@/i18n";
 import { openPanel } from "@/state/panel";
-import { isPlanOver, isTaskDone } from "@/state/session/plans";
+import { isPlanExpired, isPlanOver, isTaskDone, planStatus } from "@/state/session/plans";
 import { EmptyState, EndOfList, LoadFailed, Moment, Money, Skeleton, Table } from "@/ui/components";
 import { useList, useProject, useT } from "@/ui/hooks";
 import { Link } from "@/ui/router";
@@ -18,13 +19,17 @@ const SETTLE_MS = 500;
 export default function PlansPage({ route }: PageProps) {
   const t = useT();
   const id = route.projectId ?? 0;
-  const { data, problem, isLoading, reload, more } = useList(`plans ${id}`, (page, signal) => call("GET /my/workflows", { query: { project_id: id, ...page } }, { signal }));
+  const { data, problem, isLoading, reload, more, moreProblem } = useList(
+    `plans ${id}`,
+    (page, signal) => call("GET /my/workflows", { query: { project_id: id, ...page } }, { signal }),
+    (plan) => plan.id,
+  );
   useReloadOnEvents(reload);
-  const plans = data?.items.filter(({ tasks, status }) => tasks.length > 1 || status === "planning");
+  const plans = data?.items.filter(isShown);
   const groups: [string, readonly WorkflowState[]][] = [
-    [t("plans.groupWaiting"), plans?.filter(({ status }) => status === "awaiting_approval") ?? []],
+    [t("plans.groupWaiting"), plans?.filter((plan) => plan.status === "awaiting_approval" || isPlanExpired(plan)) ?? []],
     [t("plans.groupRunning"), plans?.filter((plan) => plan.status !== "awaiting_approval" && !isPlanOver(plan)) ?? []],
-    [t("plans.groupFailed"), plans?.filter((plan) => isPlanOver(plan) && !isPlanDone(plan)) ?? []],
+    [t("plans.groupFailed"), plans?.filter((plan) => isPlanOver(plan) && !isPlanExpired(plan) && !isPlanDone(plan)) ?? []],
     [t("plans.groupDone"), plans?.filter(isPlanDone) ?? []],
   ];
   return (
@@ -40,20 +45,20 @@ export default function PlansPage({ route }: PageProps) {
           {groups.filter(([, group]) => group.length).map(([title, group]) => (
             <PlanGroup key={title} title={title} plans={group} />
           ))}
-          <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} more={more} />
+          <EndOfList shown={data.items.length} total={data.total} isLoading={isLoading} problem={moreProblem} isAutomatic={data.items.slice(-LARGEST_PAGE).some(isShown)} more={more} />
         </>
       )}
     </PageFrame>
   );
 }
 
-function isPlanDone({ status, tasks }: WorkflowState): boolean {
-  return status === "completed" && tasks.every(isTaskDone);
+/** An answer of one agent is a workflow too, but no plan. */
+function isShown({ tasks, status }: WorkflowState): boolean {
+  return tasks.length > 1 || status === "planning";
 }
 
-/** A plan with a task whose call was not approved has answered, but it is not done. */
-function wordOf(status: string, tasks: WorkflowState["tasks"]): string {
-  return status === "completed" && !tasks.every(isTaskDone) ? "answered" : status;
+function isPlanDone({ status, tasks }: WorkflowState): boolean {
+  return status === "completed" && tasks.every(isTaskDone);
 }
 
 function PlanGroup({ title, plans }: { title: string; plans: readonly WorkflowState[] }) {
@@ -75,7 +80,7 @@ function PlanGroup({ title, plans }: { title: string; plans: readonly WorkflowSt
               </Link>
             ),
           },
-          { key: "status", title: t("plans.status"), cell: ({ status, tasks }) => tOr(`plans.status_${wordOf(status, tasks)}`, status) },
+          { key: "status", title: t("plans.status"), cell: (plan) => tOr(`plans.status_${planStatus(plan)}`, plan.status) },
           { key: "tasks", title: t("plans.tasksColumn"), cell: ({ tasks }) => `${tasks.filter(isTaskDone).length} / ${tasks.length}`, isNumber: true },
           { key: "cost", title: t("plans.cost"), cell: ({ cost }) => <Money usd={cost} />, isNumber: true },
           { key: "at", title: t("plans.created"), cell: ({ created_at }) => <Moment at={created_at} /> },

@@ -6,6 +6,7 @@ import { problemText } from "@/i18n/problemText";
 import { accountName, accountState, refreshAccount, signOut } from "@/state/account";
 import { withBrowserName } from "@/state/browserName";
 import { toast } from "@/state/toasts";
+import { visible } from "@/state/visible";
 import { Ago, Button, Form, FormError, LoadFailed, Skeleton, TextField, textOf } from "@/ui/components";
 import { useAction, useCell, useResource, useT } from "@/ui/hooks";
 import { Badge } from "@/ui/models";
@@ -89,7 +90,7 @@ function Logins({ longest }: { longest: number }) {
                 {tOr(`settings.login_${login.kind}`, login.kind)} {login.is_current && <Badge kind="good">{t("settings.thisLogin")}</Badge>}
               </p>
               <p className="muted small">
-                <span className="data" title={login.label}>{withBrowserName(login.label) || "–"}</span> · {t("settings.lastUsed")} <Ago at={login.last_used_at} />
+                <span className="data" title={visible(login.label)}>{visible(withBrowserName(login.label)) || "–"}</span> · {t("settings.lastUsed")} <Ago at={login.last_used_at} />
               </p>
             </div>
             {!login.is_current && (

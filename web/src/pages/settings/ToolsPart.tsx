@@ -1,6 +1,7 @@
 import { call } from "@/api/client";
 import { problemText } from "@/i18n/problemText";
 import { asksByRule, withToolRule } from "@/state/projectRules";
+import { visible } from "@/state/visible";
 import { EmptyState, FormError, LoadFailed, Prose, Skeleton, Table } from "@/ui/components";
 import { toolLabel, toolText } from "@/ui/tools";
 import { useAction, useProject, useProjectState, useResource, useT } from "@/ui/hooks";
@@ -38,7 +39,7 @@ export function ToolsPart() {
             title: t("settings.tool"),
             cell: ({ name, description, problem: trouble }) => (
               <>
-                <strong>{toolLabel(name)}</strong> <code className="small">{name}</code>
+                <strong>{visible(toolLabel(name))}</strong> <code className="small">{visible(name)}</code>
                 <p className="muted small">
                   <Prose text={trouble ?? toolText({ name, description })} />
                 </p>
@@ -53,7 +54,7 @@ export function ToolsPart() {
                 type="checkbox"
                 checked={enabled}
                 disabled={change.isBusy}
-                aria-label={t("settings.toolOnName", { tool: name })}
+                aria-label={t("settings.toolOnName", { tool: visible(toolLabel(name)) })}
                 onChange={(event) => void change.run(name, { enabled: event.target.checked })}
               />
             ),
@@ -69,7 +70,7 @@ export function ToolsPart() {
                   type="checkbox"
                   checked={requires_approval}
                   disabled={change.isBusy}
-                  aria-label={t("settings.toolAsksName", { tool: name })}
+                  aria-label={t("settings.toolAsksName", { tool: visible(toolLabel(name)) })}
                   onChange={(event) => void change.run(name, { requires_approval: event.target.checked })}
                 />
               ),

@@ -51,6 +51,12 @@ export function isTaskDone({ status, refused }: Pick<WorkflowTaskState, "status"
   return status === "completed" && !refused;
 }
 
+/** Return how a plan stands: `answered` if a call of it was not approved, `expired` if nobody approved it in time; else its status. */
+export function planStatus(plan: Pick<WorkflowState, "status" | "error_code" | "tasks">): string {
+  if (isPlanExpired(plan)) return "expired";
+  return plan.status === "completed" && !plan.tasks.every(isTaskDone) ? "answered" : plan.status;
+}
+
 function newTask(task: EventOf<"task_plan_created">["tasks"][number]): WorkflowTaskState {
   return {
     ...task,

@@ -43,10 +43,10 @@ export function useCommands(showShortcuts: () => void): Command[] {
   return [...commands, ...appearance(t), { id: "keys", group: "commands", label: t("palette.shortcuts"), keys: ["?"], run: showShortcuts }];
 }
 
-/** Make an agent the recipient of the open conversation, or of a new one. */
+/** Make an agent the recipient of the open conversation, or of a new one if none is there to write in. */
 function ask(projectId: number, agent: string): void {
-  if (openConversation.get() === null) navigate(paths.chat(projectId));
-  nextRecipient.set(agent);
+  if (openConversation.get()?.progress.get().phase !== "ready") navigate(paths.chat(projectId));
+  nextRecipient.set({ projectId, agent });
 }
 
 function administration(t: ReturnType<typeof useT>): Command[] {

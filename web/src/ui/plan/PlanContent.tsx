@@ -4,7 +4,7 @@ import type { ApprovalState, WorkflowState } from "@/api/types";
 import { tOr } from "@/i18n";
 import { formatDuration, formatMoney } from "@/i18n/format";
 import { preferences, setPreference } from "@/state/preferences";
-import { isPlanOver } from "@/state/session/plans";
+import { isPlanOver, planStatus } from "@/state/session/plans";
 import { hiddenIn } from "@/state/visible";
 import { IconButton, Tooltip } from "@/ui/components";
 import { Visible } from "@/ui/decisions/Visible";
@@ -72,7 +72,7 @@ function PlanFacts({ plan, approval, edit }: Pick<ContentProps, "plan" | "approv
   if (isPlanOver(plan)) {
     const time = plan.started_at && plan.finished_at ? t("plans.took", { time: formatDuration(Date.parse(plan.finished_at) - Date.parse(plan.started_at)) }) : "";
     const cost = plan.cost === null && plan.status !== "completed" ? "" : t("plans.costs", { cost: formatMoney(plan.cost) });
-    return <p className="muted">{[tOr(`plans.status_${plan.status}`, plan.status), cost, time].filter(Boolean).join(" · ")}</p>;
+    return <p className="muted">{[tOr(`plans.status_${planStatus(plan)}`, plan.status), cost, time].filter(Boolean).join(" · ")}</p>;
   }
   if (approval === null && plan.started_at !== null) {
     const share = plan.agreed_cost ? Math.min(1, (plan.cost ?? 0) / plan.agreed_cost) : 0;

@@ -45,9 +45,10 @@ function summaryOf(calls: readonly Call[], live: readonly LiveCall[]): string {
   for (const { tool } of live) groups.set(tool, [...(groups.get(tool) ?? []), ""]);
   const words = [...groups].map(([tool, subjects]) => {
     const [only = ""] = subjects;
-    if (subjects.length === 1 && only !== "") return tOr(`chat.did_${tool}`, translate("chat.didOther", { tool: toolLabel(tool), what: only }), { what: only });
+    const name = visible(toolLabel(tool));
+    if (subjects.length === 1 && only !== "") return tOr(`chat.did_${tool}`, translate("chat.didOther", { tool: name, what: only }), { what: only });
     const count = subjects.length;
-    return tOr(`chat.didMany_${tool}`, translate("chat.didOtherMany", { tool: toolLabel(tool), count }), { count });
+    return tOr(`chat.didMany_${tool}`, count === 1 ? name : translate("chat.didOtherMany", { tool: name, count }), { count });
   });
   return words.join(" · ");
 }

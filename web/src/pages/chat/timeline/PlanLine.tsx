@@ -5,7 +5,7 @@ import { formatAtMost, formatDuration, formatMoney } from "@/i18n/format";
 import { call } from "@/api/client";
 import { askPlanAgain } from "@/state/decisions";
 import { openPanel } from "@/state/panel";
-import { isPlanExpired, isPlanOver } from "@/state/session/plans";
+import { isPlanExpired, isPlanOver, isTaskDone } from "@/state/session/plans";
 import type { EntryOf } from "@/state/session/types";
 import { agentLabel } from "@/ui/agents";
 import { Button, Spinner } from "@/ui/components";
@@ -21,6 +21,7 @@ export const PlanLine = memo(function PlanLine({ entry }: { entry: EntryOf<"plan
   const { attempt, isBusy } = useAttempt();
   const { workflow_id, tasks, tasks_done, tasks_refused } = entry.plan;
   const plan = useSelected(conversation.store, (state) => state.plans[workflow_id]);
+  const done = plan ? plan.tasks.filter(isTaskDone).length : tasks_done;
   const status = plan?.status ?? entry.plan.status;
   const running = plan?.tasks.find((task) => task.status === "running");
   const cost = plan?.cost ?? entry.plan.cost;
@@ -33,7 +34,7 @@ export const PlanLine = memo(function PlanLine({ entry }: { entry: EntryOf<"plan
   const shownStatus = isExpired ? "expired" : hasRefused && status === "completed" ? "answered" : status;
   const words = [
     t("chat.planTasks", { count: tasks }),
-    isOver && status === "completed" ? null : t("chat.planDone", { count: tasks_done }),
+    shownStatus === "completed" ? null : t("chat.planDone", { count: done }),
     running ? t("chat.working", { agent: agentLabel(running.agent) }) : tOr(`chat.plan_${shownStatus}`, status),
     took === null ? null : formatDuration(took),
     cost === null || cost === 0 ? null : isOver || most === null ? formatMoney(cost) : t("chat.costOfMost", { cost: formatMoney(cost), most: formatAtMost(most) }),
@@ -41,7 +42,7 @@ export const PlanLine = memo(function PlanLine({ entry }: { entry: EntryOf<"plan
   const canGoOn = ["failed", "cancelled", "partial"].includes(status);
   return (
     <div className={styles.plan} role="group" aria-label={t("chat.plan")}>
-      {status === "awaiting_approval" || isExpired ? <ListTree aria-hidden="true" size={15} /> : !isOver ? <Spinner /> : status === "completed" ? <Check aria-hidden="true" size={15} /> : <CircleAlert aria-hidden="true" size={15} />}
+      {["awaiting_approval", "answered", "expired"].includes(shownStatus) ? <ListTree aria-hidden="true" size={15} /> : !isOver ? <Spinner /> : shownStatus === "completed" ? <Check aria-hidden="true" size={15} /> : <CircleAlert aria-hidden="true" size={15} />}
       <strong>{t("chat.plan")}</strong>
       <span className={styles.words}>{words.filter(Boolean).join(" · ")}</span>
       <span className={styles.changeActions}>
