@@ -221,8 +221,11 @@ def test_changes_are_listed_by_turn_with_what_was_undone(user: CoderUser, other:
             "removed": 3,
             "undone": False,
             "approval_id": second["approval_id"],
+            "call_id": file["call_id"],
             "changes": 1,
         }
+        diff = user.person.get(f"/my/projects/{user.project}/changes/{file['call_id']}")
+        assert "+x\n" in diff["diff"]
         [edited] = oldest["files"]
         assert (edited["path"], edited["action"], edited["changes"]) == ("b.txt", "edit", 2)
         assert (edited["added"], edited["removed"], edited["undone"]) == (3, 2, False)

@@ -5,6 +5,8 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -12,6 +14,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from artel.api.app import ROUTERS, is_public
+from tests.folders import connected_folder
 from tests.model_server import ByMark, Say, Tool
 from tests.people import Person, assert_problem
 from tests.running import Server
@@ -39,6 +42,7 @@ ID_PARAMETERS = (
     "login_id",
     "memory_id",
     "attachment_id",
+    "call_id",
     "user_id",
     "path",
 )
@@ -47,7 +51,7 @@ ID_PARAMETERS = (
 ONLY_TEXT = ("task_id", "id", "grant_id")
 TEXTS = {"grant_id": "0123456789abcdef", "name": "agent.writer.001", "provider_id": "1"}  # in paths
 AT_CONNECTOR = ("/connector/grants", "/connector/files", "/undo")  # what a connector answers; none is online
-NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS} | {"file_not_found"}
+NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS} | {"file_not_found", "diff_not_found"}
 # Settings that make tool calls need an approval.
 SETTINGS = {"tools": {"memory_write": {"requires_approval": True}}}
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -84,6 +88,12 @@ class Belongings:
         files = f"/my/chat/{self.session['session_id']}/attachments"
         uploaded = person.http.post(files, params={"name": f"{mark}.txt"}, content=f"File {mark}")
         self.attachment: str = uploaded.json()["id"]
+        script[f"Change {mark}"] = [Say(tools=[Tool("tool_write_file", json.dumps(note))]), Say("Changed.")]
+        with TemporaryDirectory() as folder, connected_folder(Path(folder), person, self.project["id"], "--yes"):
+            person.say(self.session["session_id"], f"Change {mark}", "agent_coder")
+        changes = f"/my/projects/{self.project['id']}/changes"
+        [changed] = person.http.get(changes).json()["items"][0]["files"]
+        self.diff = f"{changes}/{changed['call_id']}"
         planning = person.session(self.project["id"])
         person.post(planning, f"Plan {mark}", None, {"Prefer": "wait=30"})
         planned = person.http.get("/my/workflows", params={"project_id": self.project["id"]}).json()["items"][0]
@@ -99,6 +109,7 @@ class Belongings:
             "login_id": person.http.get("/auth/sessions").json()["items"][0]["id"],
             "memory_id": memory["id"],
             "attachment_id": self.attachment,
+            "call_id": changed["call_id"],
             "user_id": person.user_id,
             "path": self.file,
         }
@@ -125,6 +136,7 @@ class Belongings:
             f"/my/workflows/{self.ids['workflow_id']}",
             f"{url}/agents/{self.agent['id']}/workspace/files/{self.file}",
             f"/my/chat/{self.ids['session_id']}/attachments/{self.attachment}",
+            self.diff,
         )
         return [self.person.http.get(path).text for path in paths]
 

@@ -1,6 +1,7 @@
 """The nodes of the operator in the web UI, for administrators."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -8,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.actors.bus_node import NodesInThread
 from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer
-from tests.people import Person
+from tests.people import Person, client
 from tests.running import Server
 from tests.services import ServiceRun
 
@@ -26,9 +27,14 @@ def server(start_shared_server: StartServer, bus_url: str) -> Server:
 
 
 @pytest.fixture(scope="module")
-def administrator(server: Server) -> Person:
-    """The first account of the server."""
+def first_account(server: Server) -> Person:
     return Person.register(server.url)
+
+
+@pytest.fixture
+def administrator(server: Server, first_account: Person) -> Person:
+    """The first account of the server, with a client of this test."""
+    return replace(first_account, http=client(server.url, first_account.token))
 
 
 def is_beside(second: Locator, first: Locator) -> bool:
