@@ -34,7 +34,7 @@ export const PlanLine = memo(function PlanLine({ entry }: { entry: EntryOf<"plan
   const shownStatus = isExpired ? "expired" : hasRefused && status === "completed" ? "answered" : status;
   const words = [
     t("chat.planTasks", { count: tasks }),
-    shownStatus === "completed" ? null : t("chat.planDone", { count: done }),
+    isOver && status === "completed" ? null : t("chat.planDone", { count: done }),
     running ? t("chat.working", { agent: agentLabel(running.agent) }) : tOr(`chat.plan_${shownStatus}`, status),
     took === null ? null : formatDuration(took),
     cost === null || cost === 0 ? null : isOver || most === null ? formatMoney(cost) : t("chat.costOfMost", { cost: formatMoney(cost), most: formatAtMost(most) }),
