@@ -224,8 +224,7 @@ def test_changes_are_listed_by_turn_with_what_was_undone(user: CoderUser, other:
             "call_id": file["call_id"],
             "changes": 1,
         }
-        diff = user.person.get(f"/my/projects/{user.project}/changes/{file['call_id']}")
-        assert "+x\n" in diff["diff"]
+        assert "+x\n" in user.person.get(f"/my/projects/{user.project}/changes/{file['call_id']}")["diff"]
         [edited] = oldest["files"]
         assert (edited["path"], edited["action"], edited["changes"]) == ("b.txt", "edit", 2)
         assert (edited["added"], edited["removed"], edited["undone"]) == (3, 2, False)

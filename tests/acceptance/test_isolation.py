@@ -51,7 +51,8 @@ ID_PARAMETERS = (
 ONLY_TEXT = ("task_id", "id", "grant_id")
 TEXTS = {"grant_id": "0123456789abcdef", "name": "agent.writer.001", "provider_id": "1"}  # in paths
 AT_CONNECTOR = ("/connector/grants", "/connector/files", "/undo")  # what a connector answers; none is online
-NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS} | {"file_not_found", "diff_not_found"}
+MISSING = {"call_id": "diff_not_found"}  # the other codes are named after their parameter
+NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS} | {"file_not_found", *MISSING.values()}
 # Settings that make tool calls need an approval.
 SETTINGS = {"tools": {"memory_write": {"requires_approval": True}}}
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -290,7 +291,7 @@ def test_every_operation_refuses_ids_of_another_project_of_the_same_user(
             ids = there.ids | {outer: here.ids[outer]}
             body, query = body_of(document, operation, ids), query_of(operation, ids)
             answer = person.http.request(method, path.format(**TEXTS | ids), json=body, params=query)
-            assert_problem(answer, 404, inner[0].replace("_id", "_not_found"))
+            assert_problem(answer, 404, MISSING.get(inner[0], inner[0].replace("_id", "_not_found")))
             tried += 1
 
     assert tried >= 18
