@@ -655,8 +655,10 @@ def test_notice_is_in_the_chosen_language_with_the_words_of_the_server(chat: Cod
     page.get_by_role("combobox", name="Language").select_option("Русский")
     expect(page.get_by_role("heading", level=1, name="Настройки")).to_be_visible()
     page.goto(address)
-    chat.ask(Fail(401))
-    expect(page.get_by_role("log")).to_contain_text("Сервер модели отклонил запрос: проверьте ключ и имя модели.")
+    budget = {"settings": {"monthly_budget_usd": 0.0001}}
+    chat.person.http.patch(f"/my/projects/{chat.project}", json=budget).raise_for_status()
+    chat.ask(Say("Too dear."))
+    expect(page.get_by_role("log")).to_contain_text("Бюджет исчерпан.")
     [stored] = [item for item in chat.timeline() if item["kind"] == "notice"]
     words = page.get_by_text("Слова сервера")
     folded = page.get_by_role("log").locator("details")

@@ -23,7 +23,11 @@ async def test_deletion_of_a_project_is_published_to_nodes(chat: ChatUser) -> No
         heard.set_result(delivery.envelope.data)
 
     await bus.subscribe(QueueSpec("test.tenants", ("evt.tenant.deleted",)), note)
-    services: Any = SimpleNamespace(database=chat.database, workspaces=SimpleNamespace(remove=lambda _agents: None))
+    services: Any = SimpleNamespace(
+        database=chat.database,
+        workspaces=SimpleNamespace(remove=lambda _agents: None),
+        storage=SimpleNamespace(forget=lambda _user_id: None),
+    )
     connections: Any = SimpleNamespace(project_deleted=lambda _project: None)
     unused: Any = None
 
