@@ -637,6 +637,7 @@ async def test_memory_indexed_during_a_search_is_found_once(world: World) -> Non
 @pytest.mark.req("UWS-20.1")
 async def test_oldest_of_a_thousand_unindexed_memories_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "MATCH_SECONDS", 60)
+    monkeypatch.setattr(service, "MATCH_REST", 0)
     context = await world.context()
     await context.ensure()
     [oldest] = await world.remember("The oldest is 100%_red. Самая старая ЗАПИСЬ 我的红门")
@@ -651,11 +652,28 @@ async def test_oldest_of_a_thousand_unindexed_memories_is_found(world: World, mo
 @pytest.mark.req("UWS-20.1")
 async def test_end_of_a_long_unindexed_memory_is_searched(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "MATCH_SECONDS", 60)
+    monkeypatch.setattr(service, "MATCH_REST", 0)
     context = await world.context()
     await context.ensure()
     [long] = await world.remember(f"{'padding ' * 6_000} the door is red")
 
     assert [found.memory.id for found in await context.search("red")] == [long]
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_searches_of_very_many_unindexed_memories_leave_time_for_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MATCH_SECONDS", 60)
+    monkeypatch.setattr(service, "MATCH_REST", 1_000_000)
+    context = await world.context()
+    await context.ensure()
+    [oldest, *_] = await world.remember("the red door", *(f"the wall {number} is white" for number in range(300)))
+
+    results = await asyncio.gather(*(context.search("door", top_k=1) for _ in range(8)))
+
+    [found] = [result for result in results if result]
+    assert found[0].memory.id == oldest
 
 
 @pytest.mark.req("UWS-20.1")

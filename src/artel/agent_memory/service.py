@@ -1,6 +1,7 @@
 """The memories of all agents, and the memory of one agent."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ P = ParamSpec("P")
 
 INDEX_SECONDS = 5.0
 MATCH_SECONDS = 0.3  # for the search of memories that are not indexed, besides the newest
+MATCH_REST = 9  # times as long none is searched so again: of many searches at once it takes a tenth of the time
 MAX_CACHED_COLLECTIONS = 10_000
 
 log = get_logger(__name__)
@@ -66,6 +68,7 @@ class Memories:
         self.database, self.store, self.embedder = database, store, embedder
         self.indexer = Indexer(database, store, embedder)
         self.existing_collections: set[str] = set()  # a cache
+        self.next_match = 0.0  # when unindexed memories besides the newest may be searched again
         # Index operations, also those that their caller no longer awaits, and the background indexer.
         self.running: set[asyncio.Task[Any]] = set()
 
@@ -162,13 +165,18 @@ class AgentContextStore:
             len(memory.content) == SEARCHED_CHARACTERS for memory in unindexed
         )
         words = [] if is_complete else query_words(query)
-        if not words:
+        started = time.monotonic()
+        if not words or started < self._shared.next_match:
             return newest
+        self._shared.next_match = started + MATCH_SECONDS
         try:
             matching = await self._matching(words, where)
         except TimeoutError:
             log.warning("unindexed_memories_not_searched", agent_id=self._agent_id)
             return newest
+        finally:
+            ended = time.monotonic()
+            self._shared.next_match = ended + MATCH_REST * (ended - started)
         by_id = {memory.id: memory for memory in matching}
         read = [memory if memory.is_pinned else by_id.pop(memory.id, memory) for memory in newest]
         return [*read, *by_id.values()]
