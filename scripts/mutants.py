@@ -2,8 +2,8 @@
 
 Each fault is an entry of tests/mutants/*.toml: a text of one source file, its replacement, and the requirement ids that
 the change breaks. It is applied to a copy of the repository, where the tests with one of the ids then run: on SQLite,
-unless it names a database. A fault survives if all of them pass. `make mutants ONLY=cache` runs the faults whose file,
-reason or ids match.
+unless it names a database. For a fault of the web UI its unit tests run too. A fault survives if all of them pass.
+`make mutants ONLY=cache` runs the faults whose file, reason or ids match.
 """
 
 import argparse
@@ -65,6 +65,11 @@ class Copy:
         """Build the web UI of the copy, if it changed."""
         subprocess.run([self.python, "scripts/web.py", "build"], cwd=self.root, check=True, stdout=subprocess.DEVNULL)
 
+    def page_tests_fail(self) -> bool:
+        """Whether a unit test of the web UI fails in the copy."""
+        command = [self.python, "scripts/web.py", "test"]
+        return subprocess.run(command, cwd=self.root, capture_output=True, timeout=MUTANT_SECONDS).returncode != 0
+
     def pytest(self, arguments: list[str], seconds: float | None = None) -> tuple[int, str]:
         """Run pytest in the copy; return its exit code and output. A timeout counts as a failure."""
         command = [str(self.python), "-m", "pytest", "-p", "no:cacheprovider", "-q", "--no-header", *arguments]
@@ -122,6 +127,8 @@ def verdict(copy: Copy, mutant: Mutant, names: list[str]) -> str:
     try:
         copy.build_page()
         code, output = copy.pytest(["-n", "0", "-x", f"--timeout={TEST_SECONDS}", *names], MUTANT_SECONDS)
+        if code == 0 and mutant.file.startswith("web/") and copy.page_tests_fail():
+            return f"{KILLED}, a unit test of the web UI"
     finally:
         (copy.root / mutant.file).write_text(original, encoding="utf-8")
         copy.build_page()
