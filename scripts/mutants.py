@@ -68,7 +68,10 @@ class Copy:
     def page_tests_fail(self) -> bool:
         """Whether a unit test of the web UI fails in the copy."""
         command = [self.python, "scripts/web.py", "test"]
-        return subprocess.run(command, cwd=self.root, capture_output=True, timeout=MUTANT_SECONDS).returncode != 0
+        return (
+            subprocess.run(command, check=False, cwd=self.root, capture_output=True, timeout=MUTANT_SECONDS).returncode
+            != 0
+        )
 
     def pytest(self, arguments: list[str], seconds: float | None = None) -> tuple[int, str]:
         """Run pytest in the copy; return its exit code and output. A timeout counts as a failure."""
