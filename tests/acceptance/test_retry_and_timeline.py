@@ -278,6 +278,31 @@ def test_timeline_lists_actions_and_decisions_in_order(
     assert person.get(f"/my/chat/{user.session}/timeline", limit=7)["items"] == items[:7]  # still undone
 
 
+@pytest.mark.req("CHT-10.1", "CLI-01.11")
+def test_timeline_tells_the_undo_of_a_new_file_from_that_of_a_changed_one(
+    person: Person, model: ModelServer, mark: str, tmp_path: Path
+) -> None:
+    user = CoderUser(person, person.project()["id"], model, mark)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("old\n")
+    user.script(
+        ("tool_write_file", {"path": "a.txt", "content": "mine\n"}),
+        ("tool_write_file", {"path": "new.txt", "content": "mine\n"}),
+    )
+    with connected_folder(tmp_path, user.person, user.project, "--ask", "browser"):
+        waiting = user.ask()
+        user.decide(waiting["approval_id"], decision="approve")
+        [second] = eventually(
+            lambda: [approval for approval in user.approvals() if approval["id"] != waiting["approval_id"]], 30
+        )
+        user.decide(second["id"], decision="approve")
+        assert user.ended(waiting["turn_id"], 30)["status"] == "completed"
+        undone = user.person.http.post(f"/my/projects/{user.project}/undo", json={"turn_id": waiting["turn_id"]})
+        assert undone.status_code == 200, undone.text
+        told = person.get(f"/my/chat/{user.session}/timeline")["items"][-1]["text"]
+    assert told == "new.txt was removed. a.txt was put back."
+
+
 @pytest.mark.req("CHT-10.6")
 def test_refused_call_is_not_described_as_done(person: Person, model: ModelServer, mark: str, tmp_path: Path) -> None:
     user = CoderUser(person, person.project()["id"], model, mark)
