@@ -15,6 +15,7 @@ from artel.bus.bus import MAX_DELIVERIES, BusUnavailable, Delivery, QueueSpec
 from artel.bus.local import LocalBus
 from artel.bus.rabbit import RabbitBus
 from artel.contract.envelope import Command, Control, Envelope, Error, Event, Result
+from artel.contract.http import PageRequest
 from artel.contract.passport import NodeState
 from artel.contract.spaces import Alert
 from artel.db import retries
@@ -139,7 +140,7 @@ class Office:
     async def alerts(self) -> list[Alert]:
         """Check the nodes, and return the alerts of the project, oldest first."""
         await self.registry.check()
-        page = await self.chat.database.read(list_alerts, self.chat.user, self.chat.project_id, 100, 0)
+        page = await self.chat.database.read(list_alerts, self.chat.user, self.chat.project_id, PageRequest(100))
         return page.items[::-1]
 
 

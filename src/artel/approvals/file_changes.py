@@ -11,6 +11,7 @@ from artel.approvals.timeline import CHANGING_TOOLS, how_allowed, lines_of
 from artel.approvals.undo_state import is_undone, plain_path
 from artel.auth.principal import Principal
 from artel.contract.approvals import ChangedFile, FileDiff, TurnChanges
+from artel.contract.http import PageRequest
 from artel.errors import DiffNotFound
 from artel.projects.repository import ProjectRepository
 from artel.sessions.repository import SessionRepository
@@ -21,12 +22,12 @@ AGENT_CHARACTERS = 200
 
 
 def read_changes(
-    connection: Connection, principal: Principal, project_id: int, limit: int, offset: int
+    connection: Connection, principal: Principal, project_id: int, paging: PageRequest
 ) -> tuple[list[TurnChanges], int]:
     """Return a page of the turns that changed files, newest first, and the number of all."""
     ProjectRepository(connection, principal).get(project_id)
     rows = ToolCallRepository(connection, principal)
-    turns, total = rows.changed_turns(project_id, CHANGING_TOOLS, limit, offset)
+    turns, total = rows.changed_turns(project_id, CHANGING_TOOLS, paging)
     every = rows.of_turns(project_id, [turn_id for turn_id, _ in turns], CHANGING_TOOLS, MAX_CALLS) if turns else []
     begun = [call.created_at for call in every if call.created_at is not None]
     swaps = rows.swaps(project_id, min(begun)) if begun else []

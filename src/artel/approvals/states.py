@@ -10,6 +10,7 @@ from artel.approvals.repository import ApprovalRepository
 from artel.approvals.transactions import list_approvals
 from artel.auth.principal import Principal
 from artel.contract.approvals import ApprovalState
+from artel.contract.http import PageRequest
 from artel.projects.repository import ProjectRepository
 from artel.sessions.repository import SessionRepository
 
@@ -38,8 +39,8 @@ def approval_state(connection: Connection, principal: Principal, approval_id: st
 
 
 def page_of_states(
-    connection: Connection, principal: Principal, status: str | None, session_id: str | None, limit: int, offset: int
+    connection: Connection, principal: Principal, status: str | None, session_id: str | None, paging: PageRequest
 ) -> tuple[list[ApprovalState], int]:
     """Return a page of approvals with names, newest first, and the number of all."""
-    found, total = list_approvals(connection, principal, status, session_id, limit, offset)
+    found, total = list_approvals(connection, principal, status, session_id, paging)
     return approval_states(connection, principal, found), total

@@ -19,6 +19,7 @@ from artel.contract.events import (
     EventData,
     ToolRequest,
 )
+from artel.contract.http import PageRequest
 from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.db.hints import SessionHasEvents, TurnParked, WorkWaiting
 from artel.db.tx import Tx
@@ -211,12 +212,12 @@ def get_approval(connection: Connection, principal: Principal, approval_id: str)
 
 
 def list_approvals(
-    connection: Connection, principal: Principal, status: str | None, session_id: str | None, limit: int, offset: int
+    connection: Connection, principal: Principal, status: str | None, session_id: str | None, paging: PageRequest
 ) -> tuple[list[Approval], int]:
     """Return a page of approvals of all sessions or one, newest first, and the number of all."""
     if session_id is not None:
         SessionRepository(connection, principal).get(session_id)  # raises if it is another user's
-    return ApprovalRepository(connection, principal).page(status, session_id, limit, offset)
+    return ApprovalRepository(connection, principal).page(status, session_id, paging)
 
 
 def tool_request(approval: Approval, task_id: str) -> ToolRequest:
