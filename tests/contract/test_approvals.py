@@ -14,7 +14,7 @@ from artel.approvals.file_changes import read_changes, read_diff
 from artel.approvals.timeline import read_timeline
 from artel.contract.approval_details import ToolDetails
 from artel.contract.approvals import ChangedFile
-from artel.contract.connector import CallResult
+from artel.contract.connector import WriteAnswer
 from artel.contract.http import PageRequest
 from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.db.hints import ApprovalRequested, SessionHasEvents, TurnParked, TurnStopped
@@ -280,8 +280,8 @@ async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat:
 def connected(chat: ChatUser, approval: Approval, diff: str) -> RunFiles:
     """Return the files of a run whose connector makes every change, and tells this diff."""
 
-    async def call(*_: object) -> CallResult:
-        return CallResult.model_validate({"success": True, "diff": diff})
+    async def call(*_: object) -> WriteAnswer:
+        return WriteAnswer.model_validate({"success": True, "diff": diff})
 
     services = SimpleNamespace(database=chat.database, relay=SimpleNamespace(call=call))
     space: Any = SimpleNamespace(

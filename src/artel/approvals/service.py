@@ -11,7 +11,7 @@ from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.connector_gateway.folder_calls import FolderCalls, fields_of_user
 from artel.contract.approvals import ApprovalChanges, ApprovalState, NewDecision, PlanPrice
-from artel.contract.connector import Decided, ExtendCall
+from artel.contract.connector import CallAnswer, Decided, ExtendCall
 from artel.contract.http import Page, PageRequest
 from artel.errors import ArtelError, PlanNotPossible
 from artel.ids import uuid7
@@ -63,7 +63,7 @@ class ApprovalService:
         """Extend the connector's own question; raise if only that takes the answer, and it can't be extended."""
         call = ExtendCall(**fields_of_user(user), ask_id=approval.ask_id or "", seconds=seconds)
         try:
-            await self._folder_calls.call(user, approval.project_id, "workspace/extend", call)
+            await self._folder_calls.call(user, approval.project_id, "workspace/extend", call, CallAnswer)
         except ArtelError as failure:
             if approval.tool_details.where == "terminal":
                 raise

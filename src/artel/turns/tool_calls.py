@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast,
 
 from artel.auth.principal import Principal
 from artel.contract.chat import ToolCallResult
-from artel.contract.connector import CallResult
+from artel.contract.connector import CallAnswer, WriteAnswer
 from artel.contract.http import PageRequest
 from artel.db.tables import tool_calls
 from artel.db.tenant import TenantRepository
@@ -233,9 +233,9 @@ def list_calls(
     return calls.page(project_id, session_id, paging), calls.count(project_id, session_id)
 
 
-def status_of(result: CallResult) -> str:
+def status_of(result: CallAnswer) -> str:
     """Return the status to store for a connector's result."""
-    if result.success and result.more.get("unchanged"):
+    if result.success and isinstance(result, WriteAnswer) and result.unchanged:
         return "unchanged"
     return "done" if result.success else _STATUSES.get(result.code or "", "failed")
 
