@@ -302,8 +302,8 @@ async def delete_file(files: RunFiles, path: str, approval: Approval | None = No
 
 
 async def changed_file(chat: ChatUser) -> ChangedFile:
-    [turn], _ = await chat.database.read(read_changes, chat.user, chat.project_id, PageRequest(10))
-    [file] = turn.files
+    page = await chat.database.read(read_changes, chat.user, chat.project_id, PageRequest(10))
+    [[file]] = [turn.files for turn in page.items]
     return file
 
 

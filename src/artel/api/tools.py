@@ -66,8 +66,7 @@ async def list_changes(
     project_id: ProjectId, user: CurrentUser, services: Services, paging: Paging
 ) -> Page[TurnChanges]:
     """List what agents changed in the connected folder, grouped by turn, newest first."""
-    items, total = await services.database.read(read_changes, user, project_id, paging)
-    return paging.page(items, total)
+    return await services.database.read(read_changes, user, project_id, paging)
 
 
 @router.get("/changes/{call_id}")

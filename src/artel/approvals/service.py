@@ -43,8 +43,7 @@ class ApprovalService:
         self, user: Principal, status: str | None, session_id: str | None, paging: PageRequest
     ) -> Page[ApprovalState]:
         """Return a page of approvals, newest first."""
-        items, total = await self._database.read(states.page_of_states, user, status, session_id, paging)
-        return paging.page(items, total)
+        return await self._database.read(states.page_of_states, user, status, session_id, paging)
 
     async def show(self, user: Principal, approval_id: str) -> ApprovalState:
         return await self._database.read(states.approval_state, user, approval_id)

@@ -39,13 +39,12 @@ class WorkflowService:
     ) -> Page[WorkflowState]:
         """Return a page of workflows, newest first, with long texts shortened."""
 
-        def read(connection: Connection) -> tuple[list[WorkflowState], int]:
+        def read(connection: Connection) -> Page[WorkflowState]:
             found, total = commands.list_workflows(connection, user, status, project_id, session_id, paging)
             refused = _refused(connection, user, [workflow for workflow, _ in found])
-            return [_shortened(_state(workflow, tasks, refused)) for workflow, tasks in found], total
+            return paging.page([_shortened(_state(workflow, tasks, refused)) for workflow, tasks in found], total)
 
-        items, total = await self._database.read(read)
-        return paging.page(items, total)
+        return await self._database.read(read)
 
     async def show(self, user: Principal, workflow_id: str) -> WorkflowState:
         def read(connection: Connection) -> WorkflowState:
