@@ -9,7 +9,7 @@ import aio_pika
 from yarl import URL
 
 from artel.bus import topology
-from artel.bus.bus import Bus, DeadLetter, Delivery
+from artel.bus.bus import Bus, DeadLetter, Delivery, Hint
 from artel.bus.local import LocalBroker, LocalBus
 from artel.bus.rabbit import RabbitBus
 from artel.bus.receiver import Received
@@ -236,3 +236,23 @@ async def assert_no_new_tasks(before: set[asyncio.Task[Any]]) -> None:
     if left:
         _, left = await asyncio.wait(left, timeout=1)
     assert not left
+
+
+class Hints:
+    """A callback that records the hints of a bus."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.seen: list[Hint] = []
+        self._came = asyncio.Event()
+        self.stop = bus.on_hint(self)
+
+    def __call__(self, hint: Hint) -> None:
+        self.seen.append(hint)
+        self._came.set()
+
+    async def until(self, hint: Hint) -> None:
+        """Wait for a hint."""
+        async with asyncio.timeout(SOON):
+            while hint not in self.seen:
+                self._came.clear()
+                await self._came.wait()

@@ -38,6 +38,11 @@ ARTICLE: dict[str, Any] = {
     "required": ["topic"],
     "additionalProperties": False,
 }
+CATS = {"topic": "cats"}
+
+
+def capability(**fields: Any) -> dict[str, Any]:
+    return {"name": "write_article", "input_schema": ARTICLE, "prompt_template": "Write about {topic}.", **fields}
 
 
 def node_file(**sections: Any) -> AgentFile:

@@ -14,7 +14,8 @@ from artel.approvals.file_changes import read_changes, read_diff
 from artel.approvals.timeline import read_timeline
 from artel.contract.approval_details import ToolDetails
 from artel.contract.approvals import ChangedFile
-from artel.contract.connector import CallResult
+from artel.contract.connector import WriteAnswer
+from artel.contract.http import PageRequest
 from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.db.hints import ApprovalRequested, SessionHasEvents, TurnParked, TurnStopped
 from artel.errors import ApprovalDecided, ArtelError, SessionBusy, StorageFull
@@ -272,15 +273,15 @@ async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat:
         "It was not sent: path: Input should be a valid string. Correct it.",
     )
     assert await stands(chat, approval) is ApprovalStatus.APPROVED
-    [noted], _ = await chat.database.read(list_calls, chat.user, chat.project_id, 10, 0)
+    [noted], _ = await chat.database.read(list_calls, chat.user, chat.project_id, PageRequest(10))
     assert (noted.tool, noted.status, noted.error) == ("tool_delete_file", "failed", result.error)
 
 
 def connected(chat: ChatUser, approval: Approval, diff: str) -> RunFiles:
     """Return the files of a run whose connector makes every change, and tells this diff."""
 
-    async def call(*_: object) -> CallResult:
-        return CallResult.model_validate({"success": True, "diff": diff})
+    async def call(*_: object) -> WriteAnswer:
+        return WriteAnswer.model_validate({"success": True, "diff": diff})
 
     services = SimpleNamespace(database=chat.database, relay=SimpleNamespace(call=call))
     space: Any = SimpleNamespace(
@@ -301,8 +302,8 @@ async def delete_file(files: RunFiles, path: str, approval: Approval | None = No
 
 
 async def changed_file(chat: ChatUser) -> ChangedFile:
-    [turn], _ = await chat.database.read(read_changes, chat.user, chat.project_id, 10, 0)
-    [file] = turn.files
+    page = await chat.database.read(read_changes, chat.user, chat.project_id, PageRequest(10))
+    [[file]] = [turn.files for turn in page.items]
     return file
 
 
@@ -341,7 +342,7 @@ async def test_diffs_of_a_session_are_bounded(chat: ChatUser, monkeypatch: pytes
     file = await changed_file(chat)
 
     assert (file.changes, file.removed, file.call_id) == (2, 4, None)  # the last one has no diff
-    page = await chat.database.read(read_timeline, chat.user, approval.session_id, 10, 0)
+    page = await chat.database.read(read_timeline, chat.user, approval.session_id, PageRequest(10))
     changes = [item.file_change for item in page.items if item.file_change]
     assert [(change.removed, change.has_diff) for change in changes] == [(2, True), (2, False)]
     assert await stored_bytes(chat) == len(DIFF)

@@ -1,25 +1,18 @@
-"""The contract of `Bus`, for the local bus and for RabbitMQ."""
+"""The contract of `Bus`, for the local bus and for RabbitMQ: messages, queues and requests."""
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
 
-import aio_pika
 import pytest
-from hypothesis import example, given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
-from yarl import URL
 
-from artel.bus import hints, topology
 from artel.bus.bus import (
     Bus,
     BusClosed,
-    BusUnavailable,
     DeadLetter,
     Delivery,
     Handler,
@@ -33,13 +26,10 @@ from artel.bus.bus import (
     Reason,
     RequestTimeout,
 )
-from artel.bus.local import LocalBus
-from artel.bus.rabbit import RabbitBus
 from artel.contract.envelope import Command, Envelope, Error, InvalidMessage, Result
 from tests.buses import (
     SOON,
     Inbox,
-    Wire,
     World,
     assert_no_new_tasks,
     command,
@@ -48,31 +38,9 @@ from tests.buses import (
     running,
     wait_for_dead_letters,
 )
-from tests.services import ServiceRun
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def name() -> str:
-    """A unique name, because tests share the broker."""
-    return f"t{uuid4().hex[:12]}"
-
-
-@pytest.fixture
-async def bus(world: World) -> Bus:
-    return await world.bus()
-
-
-@pytest.fixture
-async def rabbit(wire: Wire) -> AsyncIterator[RabbitBus]:
-    """A bus on RabbitMQ whose connections can be cut."""
-    before = running()
-    bus = await RabbitBus.connect(await wire.up(), name="tests", deadline_seconds=SOON)
-    yield bus
-    await bus.close(grace_seconds=0)
-    await wire.down()
-    await assert_no_new_tasks(before)
+words = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=6)
 
 
 async def test_every_queue_with_a_matching_key_gets_a_message_once(world: World, bus: Bus, name: str) -> None:
@@ -603,278 +571,3 @@ async def test_close_cancels_requests_and_handlers(world: World, bus: Bus, name:
             await call
     closing.send_hint(Hint("session", name))
     await assert_no_new_tasks(before)
-
-
-class Hints:
-    """A callback that records the hints of a bus."""
-
-    def __init__(self, bus: Bus) -> None:
-        self.seen: list[Hint] = []
-        self._came = asyncio.Event()
-        self.stop = bus.on_hint(self)
-
-    def __call__(self, hint: Hint) -> None:
-        self.seen.append(hint)
-        self._came.set()
-
-    async def until(self, hint: Hint) -> None:
-        """Wait for a hint."""
-        async with asyncio.timeout(SOON):
-            while hint not in self.seen:
-                self._came.clear()
-                await self._came.wait()
-
-
-@pytest.mark.req("OPS-01.1")
-async def test_hint_reaches_every_bus_once_including_its_sender(world: World, bus: Bus, name: str) -> None:
-    other = await world.bus()
-    here, there = Hints(bus), Hints(other)
-
-    bus.send_hint(Hint("session", name))
-    bus.send_hint(Hint("space", name))
-
-    await there.until(Hint("space", name))
-    other.send_hint(Hint("end", name))
-    for each in (here, there):
-        await each.until(Hint("end", name))
-        ours = [hint.kind for hint in each.seen if hint.key == name]
-        assert sorted(ours) == ["end", "session", "space"]
-        assert ours.index("session") < ours.index("space")
-
-
-@pytest.mark.req("OPS-01.1")
-async def test_removed_callback_gets_no_hints_and_failing_callback_stops_no_other(bus: Bus, name: str) -> None:
-    def fail(_hint: Hint) -> None:
-        raise RuntimeError("as the test wants it")
-
-    gone = Hints(bus)
-    gone.stop()
-    bus.on_hint(fail)
-    here = Hints(bus)
-
-    bus.send_hint(Hint("session", name))
-    await here.until(Hint("session", name))
-
-    assert gone.seen == []
-
-
-async def test_equal_hints_are_merged(bus: Bus, name: str) -> None:
-    here = Hints(bus)
-
-    for _ in range(1_000):
-        bus.send_hint(Hint("session", name))
-    bus.send_hint(Hint("session", f"{name}.end"))
-    await here.until(Hint("session", f"{name}.end"))
-
-    assert here.seen.count(Hint("session", name)) == 1
-
-
-async def test_idle_local_queues_need_no_tasks() -> None:
-    before = running()
-    bus = LocalBus()
-    for number in range(100):
-        await bus.subscribe(QueueSpec(f"q{number}", (f"cmd.n{number}.*",)), Inbox(), at_once=10)
-
-    assert running() == before
-    await bus.close()
-
-
-async def test_hints_beyond_the_limit_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hints, "MAX_PENDING", 3)
-    bus = LocalBus()
-    here = Hints(bus)
-
-    for number in range(10):
-        bus.send_hint(Hint("session", str(number)))
-    await here.until(Hint("session", "2"))
-    bus.send_hint(Hint("session", "end"))
-    await here.until(Hint("session", "end"))
-
-    assert [hint.key for hint in here.seen] == ["0", "1", "2", "end"]
-    await bus.close()
-
-
-async def test_subscriptions_are_restored_after_a_lost_connection(rabbit: RabbitBus, wire: Wire, name: str) -> None:
-    inbox, control, here = Inbox(), Inbox(), Hints(rabbit)
-    await rabbit.subscribe(QueueSpec(f"{name}.cmd", (f"cmd.{name}.*",), exclusive=True), inbox)
-    await rabbit.subscribe(QueueSpec(f"{name}.ctl", (f"ctl.{name}.*",), exclusive=True, durable=False), control)
-    await rabbit.publish(f"cmd.{name}.write", command("before"))
-    await inbox.holds(1)
-
-    for number in range(3):
-        wire.cut()
-        assert await rabbit.publish(f"cmd.{name}.write", command(f"after {number}"))
-        await inbox.until(lambda inbox, number=number: f"after {number}" in inbox.actions)  # type: ignore[misc]
-
-    await eventually(
-        lambda: rabbit.publish(f"ctl.{name}.stop", command("stop"))
-    )  # its queue was deleted with the connection
-    assert await control.holds(1) == ["stop"]
-    rabbit.send_hint(Hint("session", name))
-    await here.until(Hint("session", name))
-
-
-async def test_message_in_progress_during_a_lost_connection_is_redelivered(
-    rabbit: RabbitBus, wire: Wire, name: str
-) -> None:
-    inbox = Inbox(held=True)
-    await rabbit.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox)
-    await rabbit.publish(f"cmd.{name}.write", command("twice"))
-    await inbox.holds(1)
-
-    wire.cut()
-    await rabbit.publish(f"cmd.{name}.write", command("end"))
-    inbox.go_on.set()
-    await inbox.until(lambda inbox: "end" in inbox.actions)
-
-    assert inbox.actions == ["twice", "twice", "end"]
-    assert [delivery.attempt for delivery in inbox.deliveries] == [1, 2, 1]
-    assert inbox.most == 1
-
-
-async def test_publish_waits_for_reconnection(rabbit: RabbitBus, wire: Wire, name: str) -> None:
-    inbox = Inbox()
-    await rabbit.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox)
-    await wire.down()
-
-    publishing = asyncio.create_task(rabbit.publish(f"cmd.{name}.write", command("patient")))
-    done, _ = await asyncio.wait([publishing], timeout=0.2)
-    assert not done
-    assert not rabbit.connected
-    await wire.up()
-
-    assert await publishing
-    assert await inbox.holds(1) == ["patient"]
-
-
-async def test_reply_sent_during_a_lost_connection_arrives(
-    rabbit: RabbitBus, wire: Wire, services: ServiceRun, name: str
-) -> None:
-    server, inbox = await RabbitBus.connect(services.rabbitmq(), name="tests"), Inbox(held=True)
-
-    async def answer(delivery: Delivery) -> None:
-        await inbox(delivery)
-        await server.reply(delivery, result("kept"))
-
-    await server.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), answer)
-    request = asyncio.create_task(rabbit.request(f"cmd.{name}.write", command(), timeout_seconds=SOON))
-    await inbox.holds(1)
-    await wire.down()
-    inbox.go_on.set()
-    await inbox.has_finished(1)
-    await server.close()
-    await wire.up()
-
-    assert (await request).data == Result(output="kept")
-
-
-async def test_unreachable_broker_is_an_error_and_local_hints_still_work(wire: Wire, name: str) -> None:
-    before = running()
-    bus = await RabbitBus.connect(await wire.up(), name="tests", deadline_seconds=1)
-    here = Hints(bus)
-    await wire.down()
-
-    for call in (
-        bus.publish(f"cmd.{name}.write", command()),
-        bus.subscribe(QueueSpec(name, ()), Inbox()),
-        bus.dead_letters(),
-    ):
-        with pytest.raises(BusUnavailable):
-            await asyncio.wait_for(call, SOON)
-    for number in range(1_000):
-        bus.send_hint(Hint("session", f"{name}.{number}"))
-    await here.until(Hint("session", f"{name}.999"))
-
-    await asyncio.wait_for(bus.close(), SOON)
-    await assert_no_new_tasks(before)
-
-
-async def test_connecting_to_an_unreachable_broker_is_an_error(wire: Wire) -> None:
-    before = running()
-    url = await wire.up()
-    await wire.down()
-
-    with pytest.raises(BusUnavailable, match=f":{URL(url).port} can't be reached: .* is its URL right"):
-        await RabbitBus.connect(url, deadline_seconds=0.3)
-    await assert_no_new_tasks(before)
-
-
-@pytest.mark.parametrize(("scheme", "port"), [("amqp", 5672), ("amqps", 5671)])
-async def test_port_of_an_unreachable_broker_is_that_of_the_scheme(scheme: str, port: int) -> None:
-    with pytest.raises(BusUnavailable, match=f"127.9.9.9:{port} can't be reached"):
-        await RabbitBus.connect(f"{scheme}://127.9.9.9", deadline_seconds=0.1)
-
-
-async def test_virtual_host_that_the_broker_refuses_is_named_in_one_line_of_the_log(services: ServiceRun) -> None:
-    url = str(URL(services.rabbitmq()).with_path("/nowhere"))
-
-    with capture_logs() as logs, pytest.raises(BusUnavailable, match="refuses the virtual host 'nowhere'"):
-        await RabbitBus.connect(url, deadline_seconds=1)
-
-    told = [line["connection"] for line in logs if line["event"] == "bus_not_reached"]
-    assert len(told) == len(set(told))  # once for each connection, however often it tried
-
-
-async def test_subscription_restores_a_deleted_queue(rabbit: RabbitBus, services: ServiceRun, name: str) -> None:
-    inbox = Inbox()
-    await rabbit.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox)
-    async with await aio_pika.connect(services.rabbitmq()) as connection, connection.channel() as channel:
-        await channel.queue_delete(name)
-
-    await eventually(lambda: rabbit.publish(f"cmd.{name}.write", command("again")))
-    assert await inbox.holds(1) == ["again"]
-
-
-words = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=6)
-patterns = st.lists(st.sampled_from(["a", "b", "*", "#"]), min_size=1, max_size=6)
-
-
-def simple_matches(pattern: list[str], key: list[str]) -> bool:
-    """Return the same as `matches`, in a slow and simple way."""
-    match pattern:
-        case []:
-            return not key
-        case ["#", *rest]:
-            return simple_matches(rest, key) or (bool(key) and simple_matches(pattern, key[1:]))
-        case [first, *rest]:
-            return bool(key) and first in ("*", key[0]) and simple_matches(rest, key[1:])
-    raise AssertionError("every list is one of these")
-
-
-@given(patterns, words)
-@example(["#"], ["a"])
-@example(["#", "a", "#"], ["a"])
-@example(["a", "#", "b", "#", "b"], ["a", "b", "a", "b", "b"])
-def test_matches_agrees_with_a_simple_implementation(pattern: list[str], key: list[str]) -> None:
-    assert topology.matches(".".join(pattern), ".".join(key)) == simple_matches(pattern, key)
-
-
-def test_key_and_queue_names() -> None:
-    assert topology.command_key("agent.writer", "write_article") == "cmd.agent_writer.write_article"
-    assert topology.any_key("writer") == "cmd.writer.any"
-    assert topology.all_key("writer") == "cmd.writer.all"
-    assert topology.event_key("node", "heartbeat") == "evt.node.heartbeat"
-    assert topology.control_key("all", "stop") == "ctl.all.stop"
-    assert topology.matches(topology.commands_of("agent.writer"), topology.command_key("agent.writer", "x"))
-    assert topology.matches(topology.signals_to("writer"), topology.control_key("writer", "pause"))
-    queues = [
-        topology.command_queue("writer"),
-        topology.shared_queue("writer"),
-        topology.control_queue("writer", "1"),
-        topology.event_queue("writer"),
-        topology.reply_queue("writer"),
-    ]
-    assert len({*queues, *map(topology.lock_queue, queues)}) == 10
-
-
-@pytest.mark.parametrize("bad", ["", "a b", "a*", "#", "a\n"])
-def test_name_with_reserved_characters_is_refused(bad: str) -> None:
-    for make in (topology.any_key, topology.command_queue, lambda each: topology.command_key("a", each)):
-        with pytest.raises(InvalidKey):
-            make(bad)
-
-
-@pytest.mark.parametrize("action", ["any", "all"])
-def test_reserved_action_names_are_refused(action: str) -> None:
-    with pytest.raises(InvalidKey):
-        topology.command_key("writer", action)

@@ -14,12 +14,10 @@ from artel.nodes.commands import CLOCK_SKEW_SECONDS
 from artel.nodes.node import AgentNode
 from tests.agents import SilentBrain
 from tests.buses import Inbox, wait_for_dead_letters
-from tests.node_worlds import LocalWorld, NodeBrain, Nodes, RabbitWorld, code_of, node_file
+from tests.node_worlds import CATS, LocalWorld, NodeBrain, Nodes, RabbitWorld, code_of, node_file
 from tests.services import ServiceRun
 
 pytestmark = pytest.mark.anyio
-
-CATS = {"topic": "cats"}
 
 
 @pytest.fixture(params=["local", "rabbit"])

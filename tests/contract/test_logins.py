@@ -29,6 +29,7 @@ from artel.auth.logins import (
 )
 from artel.auth.passwords import Passwords, hash_password
 from artel.auth.tokens import Tokens
+from artel.contract.http import PageRequest
 from artel.db import schema
 from artel.db.engine import Database
 from artel.errors import CodeExpired, CredentialsWrong, PasswordWrong, RegistrationClosed, TokenInvalid, TooManyLogins
@@ -112,7 +113,7 @@ async def test_login_fails_if_the_password_changes_during_it(database: Database)
     changed = await database.read(account_by_email, EMAIL)
     assert changed is not None
     assert changed.password_hash == new_hash
-    assert await database.read(list_logins, account.user_id, 10, 0) == (0, [])
+    assert await database.read(list_logins, account.user_id, PageRequest(10)) == (0, [])
     assert (await login.log_in(EMAIL, NEW, "127.0.0.1", DEVICE)).account.user_id == account.user_id
     passwords.close()
 
@@ -145,7 +146,7 @@ async def test_token_revoked_after_its_check_creates_nothing(database: Database,
     with pytest.raises(TokenInvalid):
         await database.of(account.principal).run(make_code, checked.expires_at, checked.proof)
 
-    assert await database.read(list_logins, account.user_id, 10, 0) == (0, [])
+    assert await database.read(list_logins, account.user_id, PageRequest(10)) == (0, [])
     passwords.close()
 
 
@@ -176,7 +177,7 @@ async def test_password_change_revokes_an_uncommitted_login_by_code(database: Da
     commit.set()
     await asyncio.gather(signing_in, changing)
 
-    assert await database.read(list_logins, account.user_id, 10, 0) == (0, [])
+    assert await database.read(list_logins, account.user_id, PageRequest(10)) == (0, [])
 
 
 @pytest.mark.req("SEC-04.6")
@@ -198,7 +199,7 @@ async def test_ending_a_login_ends_logins_created_from_it(database: Database) ->
 
     await database.of(account.principal).run(revoke_login, first.login_id or "")
 
-    _, live = await database.read(list_logins, account.user_id, 10, 0)
+    _, live = await database.read(list_logins, account.user_id, PageRequest(10))
     assert {found.id for found in live} == {other.login_id, others_child.login_id}
     for ended in (first, child, grandchild):
         with pytest.raises(TokenInvalid):
@@ -235,7 +236,7 @@ async def test_login_limit_revokes_logins_of_the_largest_group(
     account = await database.run(create_account, EMAIL, "hash")
 
     async def live() -> set[str]:
-        total, found = await database.read(list_logins, account.user_id, 50, 0)
+        total, found = await database.read(list_logins, account.user_id, PageRequest(50))
         assert total <= 12
         return {found_login.id for found_login in found}
 

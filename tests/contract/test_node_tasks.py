@@ -17,6 +17,7 @@ from tests.agents import ScriptedBrain, reply, sent_back, wants
 from tests.buses import Wire
 from tests.node_worlds import (
     ARTICLE,
+    CATS,
     Client,
     HeldBrain,
     LocalWorld,
@@ -32,7 +33,6 @@ from tests.services import ServiceRun
 
 pytestmark = pytest.mark.anyio
 
-CATS = {"topic": "cats"}
 READ = {"name": "tool_read_file", "description": "Reads.", "parameters": {"type": "object"}}
 FILE_READ = {"enabled": ["file_read"], "security": {"file_read": {"allowed_paths": ["**"]}}}
 

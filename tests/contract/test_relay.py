@@ -20,7 +20,7 @@ from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved
 from artel.connector_gateway.relay import Relay, new_call_fields
 from artel.connector_gateway.repository import find_connector
-from artel.contract.connector import CLOSE_REFUSED, PROTOCOL, CallResult, Hello, WriteCall
+from artel.contract.connector import CLOSE_REFUSED, PROTOCOL, Hello, WriteAnswer, WriteCall
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
@@ -75,10 +75,10 @@ class Process:
         finally:
             await self.connections.close(connection)
 
-    def write(self, path: str, seconds: float) -> "asyncio.Task[CallResult]":
+    def write(self, path: str, seconds: float) -> "asyncio.Task[WriteAnswer]":
         """Start a call that writes a file."""
         call = WriteCall(**new_call_fields(self.user, 0, seconds), path=path, content="x")
-        return asyncio.ensure_future(self.relay.call(self.user, self.project_id, "workspace/write", call))
+        return asyncio.ensure_future(self.relay.call(self.user, self.project_id, "workspace/write", call, WriteAnswer))
 
     async def until_sent(self, count: int) -> None:
         async with asyncio.timeout(15):

@@ -15,7 +15,7 @@ from artel.auth.accounts import ensure_local_account
 from artel.brain.errors import ModelTimedOut
 from artel.container import Container
 from artel.contract.chat import MessageResponse
-from artel.contract.http import Agent, NewSession
+from artel.contract.http import Agent, NewSession, PageRequest
 from artel.contract.spaces import Alert
 from artel.db import sqlite_writer
 from artel.errors import ToolFailed
@@ -260,5 +260,5 @@ async def test_a_worker_space_leaves_the_alerts_of_the_node_registry_alone(
 
     await check_space(space)
 
-    page = await container.database.read(list_alerts, space.principal, space.project_id, 10, 0)
+    page = await container.database.read(list_alerts, space.principal, space.project_id, PageRequest(10))
     assert [found.resolved_at for found in page.items] == [None]

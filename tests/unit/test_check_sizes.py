@@ -28,7 +28,7 @@ def lint() -> ModuleType:
         ("\n" * 601, "src/artel/a.py", 1),
         ("\n" * 600, "src/artel/a.py", 0),
         ("\n" * 601, "tests/test_a.py", 0),
-        (LONG, "src/artel/db/migrations/versions/0001_foundation.py", 0),
+        (LONG, "src/artel/db/migrations/versions/0001_foundation.py", 1),
     ],
 )
 def test_long_functions_and_files_are_reported(lint: ModuleType, source: str, name: str, count: int) -> None:

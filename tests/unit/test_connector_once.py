@@ -257,7 +257,7 @@ def test_damaged_journal_is_read_as_far_as_possible(cut: int, garbage: bytes) ->
                 if done >= 0 and cut > done + 60:
                     found = last.find_result(a_call(number))
                     assert found is not None
-                    assert found.more == {"n": number}
+                    assert found.model_extra == {"n": number}
             assert is_known(last, 9)
 
 

@@ -16,7 +16,7 @@ from artel.api.socket_protocol import BoundedSocket
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection, NotSent
 from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, read_message
-from artel.contract.connector import ANSWERS, CALLS, PROTOCOL, CallResult, Hello
+from artel.contract.connector import ANSWERS, CALLS, PROTOCOL, CallAnswer, Hello
 from artel.per_user_locks import PerUserLock, PerUserSemaphore
 
 pytestmark = pytest.mark.anyio
@@ -62,13 +62,15 @@ class Connector:
     async def _send(self, text: str) -> None:
         self.calls.put_nowait(json.loads(text))
 
-    def call(self, method: str, seconds: float = 60) -> "asyncio.Task[CallResult]":
+    def call(self, method: str, seconds: float = 60) -> "asyncio.Task[CallAnswer]":
         """Call the connector."""
         arguments = {"call_id": "c", "user_id": 1, "timeout_ms": 1, "path": "a", "content": "", "old": "a", "new": "b"}
         call = CALLS[method].model_validate({**arguments, "query": "q", "name": "test", "of_turn": "t"})
-        return asyncio.ensure_future(self.connection.call(method, call, asyncio.get_running_loop().time() + seconds))
+        return asyncio.ensure_future(
+            self.connection.call(method, call, ANSWERS[method], asyncio.get_running_loop().time() + seconds)
+        )
 
-    async def answered(self, method: str, result: Any) -> CallResult:
+    async def answered(self, method: str, result: Any) -> CallAnswer:
         """Call the connector, let it answer with `result`, and return the result of the call."""
         calling = self.call(method)
         await self.calls.get()
@@ -99,7 +101,7 @@ def _frame(result: Any, call_id: str = "c") -> str:
 async def test_answers_have_only_the_fields_of_their_method(method: str, result: dict[str, Any]) -> None:
     answer = await Connector().answered(method, {**result, "more": {"x": [1]}})
 
-    fields = {"success": answer.success, "error": answer.error, "code": answer.code, **answer.more}
+    fields = {"success": answer.success, "error": answer.error, "code": answer.code, **answer.document()}
     assert {name: value for name, value in fields.items() if value is not None} == result
 
 
@@ -130,7 +132,7 @@ async def test_answers_have_only_the_fields_of_their_method(method: str, result:
 async def test_invalid_answers_are_not_understood(method: str, result: Any) -> None:
     answer = await Connector().answered(method, result)
 
-    assert (answer.success, answer.code, answer.more) == (False, "failed", {})
+    assert (answer.success, answer.code, answer.document()) == (False, "failed", {})
     assert NOT_UNDERSTOOD in (answer.error or "")
 
 
@@ -198,7 +200,7 @@ async def test_large_frames_are_parsed_one_at_a_time_per_user_without_blocking_o
 READ_CHARACTERS = ANSWERS["workspace/read"].characters
 
 
-async def cancel(calling: "asyncio.Task[CallResult]") -> None:
+async def cancel(calling: "asyncio.Task[CallAnswer]") -> None:
     calling.cancel()
     with suppress(asyncio.CancelledError):
         await calling

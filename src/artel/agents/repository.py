@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import BindParameter, ColumnElement, Row, Select, bindparam, or_
 from sqlalchemy.exc import IntegrityError
 
-from artel.contract.http import Agent, AgentChanges, NewAgent
+from artel.contract.http import Agent, AgentChanges, NewAgent, PageRequest
 from artel.db.tables import agents, spaces
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import AgentNameTaken, AgentNotFound
@@ -52,9 +52,9 @@ class AgentRepository(TenantRepository):
         """Return the number of agents in the project, without `root`."""
         return self._count(*_listed(project_id))
 
-    def page(self, project_id: int, limit: int, offset: int) -> list[Agent]:
+    def page(self, project_id: int, paging: PageRequest) -> list[Agent]:
         """Return a page of the project's agents, oldest first."""
-        rows = self._find(*_listed(project_id), order_by=[agents.c.id], limit=limit, offset=offset)
+        rows = self._find(*_listed(project_id), order_by=[agents.c.id], limit=paging.limit, offset=paging.offset)
         return [_agent(row) for row in rows]
 
     def get(self, project_id: int, agent_id: int) -> Agent:

@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from artel.agents.repository import AgentRepository, AgentVersionRepository
 from artel.auth.principal import Principal
-from artel.contract.http import Agent, AgentChanges, NewAgent, Page
+from artel.contract.http import Agent, AgentChanges, NewAgent, Page, PageRequest
 from artel.db.hints import AgentListChanged
 from artel.db.tx import Tx
 from artel.errors import LimitReached
@@ -25,12 +25,12 @@ def create_agent(tx: Tx, project_id: int, new: NewAgent, max_agents: int) -> Age
     return agent
 
 
-def list_agents(connection: Connection, principal: Principal, project_id: int, limit: int, offset: int) -> Page[Agent]:
+def list_agents(connection: Connection, principal: Principal, project_id: int, paging: PageRequest) -> Page[Agent]:
     """Return a page of the project's agents."""
     ProjectRepository(connection, principal).get(project_id)
     repository = AgentRepository(connection, principal)
-    items = repository.page(project_id, limit, offset)
-    return Page(items=items, total=repository.count(project_id), limit=limit, offset=offset)
+    items = repository.page(project_id, paging)
+    return paging.page(items, repository.count(project_id))
 
 
 def get_agent(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> Agent:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from artel.contract.http import PageRequest
 from artel.contract.spaces import Alert
 from artel.db.tables import alerts
 from artel.db.tenant import TenantRepository
@@ -36,10 +37,10 @@ class AlertRepository(TenantRepository):
     def count(self, project_id: int) -> int:
         return self._count(alerts.c.project_id == project_id)
 
-    def page(self, project_id: int, limit: int, offset: int) -> list[Alert]:
+    def page(self, project_id: int, paging: PageRequest) -> list[Alert]:
         """Return a page of alerts, newest first."""
         newest = alerts.c.raised_at.desc(), alerts.c.id.desc()
-        rows = self._find(alerts.c.project_id == project_id, order_by=newest, limit=limit, offset=offset)
+        rows = self._find(alerts.c.project_id == project_id, order_by=newest, limit=paging.limit, offset=paging.offset)
         return [Alert.model_validate(row, from_attributes=True) for row in rows]
 
     def trim(self, project_id: int) -> None:

@@ -5,7 +5,7 @@ from sqlalchemy import Connection
 from artel.alerts.repository import AlertRepository
 from artel.auth.principal import Principal
 from artel.contract.events import AlertRaised, AlertResolved
-from artel.contract.http import Page
+from artel.contract.http import Page, PageRequest
 from artel.contract.spaces import Alert
 from artel.db.tx import Tx
 from artel.events.project_log import write_project_events
@@ -43,8 +43,8 @@ def open_alerts(connection: Connection, principal: Principal, project_id: int) -
     return AlertRepository(connection, principal).unresolved(project_id)
 
 
-def list_alerts(connection: Connection, principal: Principal, project_id: int, limit: int, offset: int) -> Page[Alert]:
+def list_alerts(connection: Connection, principal: Principal, project_id: int, paging: PageRequest) -> Page[Alert]:
     ProjectRepository(connection, principal).get(project_id)
     repository = AlertRepository(connection, principal)
-    items = repository.page(project_id, limit, offset)
-    return Page(items=items, total=repository.count(project_id), limit=limit, offset=offset)
+    items = repository.page(project_id, paging)
+    return paging.page(items, repository.count(project_id))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, status
 
-from artel.api.dependencies import Administrator, Limit, Offset, ProjectId, Services, UserId
+from artel.api.dependencies import Administrator, Paging, ProjectId, Services, UserId
 from artel.api.problems import documented
 from artel.auth.audit_log import Action
 from artel.budgets.server_usage import report_server_usage
@@ -34,11 +34,9 @@ async def reset_any_space(project_id: ProjectId, administrator: Administrator, s
 
 
 @router.get("/users")
-async def list_users(
-    _administrator: Administrator, services: Services, limit: Limit = 50, offset: Offset = 0
-) -> Page[UserAccount]:
+async def list_users(_administrator: Administrator, services: Services, paging: Paging) -> Page[UserAccount]:
     """List the accounts, oldest first, with their limits."""
-    return await services.accounts.list(limit, offset)
+    return await services.accounts.list(paging)
 
 
 @router.post("/users", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
@@ -73,12 +71,11 @@ async def delete_user(user_id: UserId, administrator: Administrator, services: S
 async def list_audit(
     _administrator: Administrator,
     services: Services,
+    paging: Paging,
     action: Annotated[Action | None, Query(description="Only entries of this action.")] = None,
-    limit: Limit = 50,
-    offset: Offset = 0,
 ) -> Page[AuditEntry]:
     """List who signed in and what administrators and the operator did, newest first, for a year at most."""
-    return await services.accounts.audit(action, limit, offset)
+    return await services.accounts.audit(action, paging)
 
 
 @router.get("/usage", responses=documented(504))

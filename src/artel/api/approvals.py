@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, status
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Services
+from artel.api.dependencies import CurrentUser, OfSession, Paging, Services
 from artel.api.problems import documented
 from artel.contract.approvals import ApprovalState, NewDecision, NewExtension, PlanChanges, PlanPrice
 from artel.contract.http import Page
@@ -26,13 +26,12 @@ router = APIRouter(prefix="/my/approvals", tags=["approvals"], responses=documen
 async def list_approvals(
     user: CurrentUser,
     services: Services,
+    paging: Paging,
     wanted: StatusFilter = None,
-    limit: Limit = 50,
-    offset: Offset = 0,
     session_id: OfSession = None,
 ) -> Page[ApprovalState]:
     """List approvals, newest first."""
-    return await services.approvals.list(user, wanted, session_id, limit, offset)
+    return await services.approvals.list(user, wanted, session_id, paging)
 
 
 @router.get("/{approval_id}")

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response, status
 from fastapi.security import OAuth2PasswordRequestForm
 
-from artel.api.dependencies import CurrentLogin, CurrentUser, Limit, LoginId, Offset, Services
+from artel.api.dependencies import CurrentLogin, CurrentUser, LoginId, Paging, Services
 from artel.api.problems import documented
 from artel.auth import accounts
 from artel.auth.logins import CODE_LIFETIME, Device, LoginKind, list_logins, make_code, revoke_login
@@ -109,13 +109,11 @@ async def change_password(body: PasswordChange, signed_in: CurrentLogin, request
 
 
 @router.get("/sessions", responses=documented(401, 422, 503))
-async def list_sessions(
-    signed_in: CurrentLogin, services: Services, limit: Limit = 50, offset: Offset = 0
-) -> Page[LoginSession]:
+async def list_sessions(signed_in: CurrentLogin, services: Services, paging: Paging) -> Page[LoginSession]:
     """List your logins, most recently used first."""
-    total, found = await services.database.read(list_logins, signed_in.account.user_id, limit, offset)
+    total, found = await services.database.read(list_logins, signed_in.account.user_id, paging)
     items = [LoginSession.of(login, is_current=login.id == signed_in.login_id) for login in found]
-    return Page(items=items, total=total, limit=limit, offset=offset)
+    return paging.page(items, total)
 
 
 @router.post("/sessions", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 403, 413, 422, 503))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Response, status
 from fastapi.responses import JSONResponse
 
-from artel.api.dependencies import CurrentUser, Limit, MessageId, Offset, Services, SessionId, TurnId
+from artel.api.dependencies import CurrentUser, MessageId, Paging, Services, SessionId, TurnId
 from artel.api.download import Download, downloaded
 from artel.api.event_stream import HEARTBEAT_SECONDS, STREAMED, After, EventStream
 from artel.api.problems import documented
@@ -173,13 +173,12 @@ async def list_messages(
     session_id: SessionId,
     user: CurrentUser,
     services: Services,
-    limit: Limit = 50,
-    offset: Offset = 0,
+    paging: Paging,
     role: Role = None,
     last: Last = None,
 ) -> Page[ChatMessage]:
     """List messages, oldest first; with `last` only the newest ones."""
-    return await services.database.read(sessions.list_messages, user, session_id, role, limit, offset, last)
+    return await services.database.read(sessions.list_messages, user, session_id, role, paging, last)
 
 
 @router.post("/my/chat/{session_id}/messages/{message_id}/feedback", responses=documented(400, 404, 409, 413))
@@ -195,13 +194,12 @@ async def show_timeline(
     session_id: SessionId,
     user: CurrentUser,
     services: Services,
-    limit: Limit = 50,
-    offset: Offset = 0,
+    paging: Paging,
     last: Last = None,
     before: Before = None,
 ) -> Page[TimelineItem]:
     """List what happened in a session, oldest first: messages, tool calls, approvals, plans, file changes, notices."""
-    return await services.database.read(read_timeline, user, session_id, limit, offset, last, before)
+    return await services.database.read(read_timeline, user, session_id, paging, last, before)
 
 
 @router.get("/my/chat/{session_id}/events", response_class=Response, responses=STREAMED | documented(404, 429))
@@ -218,12 +216,11 @@ async def list_turns(
     session_id: SessionId,
     user: CurrentUser,
     services: Services,
-    limit: Limit = 50,
-    offset: Offset = 0,
+    paging: Paging,
     turn_status: Statuses = "queued,running,waiting",
 ) -> Page[TurnState]:
     """List the turns of a session with some statuses, oldest first; by default those that have not ended."""
-    return await services.chat.list(user, session_id, turn_status.split(","), limit, offset)
+    return await services.chat.list(user, session_id, turn_status.split(","), paging)
 
 
 @router.patch("/my/chat/{session_id}/turns/{turn_id}", responses=documented(400, 404, 409, 413))
@@ -253,14 +250,12 @@ async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, serv
 
 
 @router.get("/my/failures")
-async def list_failures(
-    user: CurrentUser, services: Services, days: Days = 7, limit: Limit = 50, offset: Offset = 0
-) -> Page[Failure]:
+async def list_failures(user: CurrentUser, services: Services, paging: Paging, days: Days = 7) -> Page[Failure]:
     """List what failed in all your projects, newest first: sessions whose last turn failed or ran out of time.
 
     Archived sessions are left out. A session is listed until a later turn of it ends well, or you stop one.
     """
-    return await services.database.read(failures.list_failures, user, days, limit, offset)
+    return await services.database.read(failures.list_failures, user, days, paging)
 
 
 @router.get("/my/search", responses=documented(404, 429, 504))
@@ -268,12 +263,11 @@ async def search(
     user: CurrentUser,
     services: Services,
     q: Words,
-    limit: Limit = 50,
-    offset: Offset = 0,
+    paging: Paging,
     session_id: InSession = None,
 ) -> Page[Found]:
     """Search your sessions and messages, or the messages of one session."""
-    return await services.sessions.search(user, q, session_id, limit, offset)
+    return await services.sessions.search(user, q, session_id, paging)
 
 
 @sessions_router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
@@ -288,13 +282,12 @@ async def create_session(body: NewSession, user: CurrentUser, services: Services
 async def list_sessions(
     user: CurrentUser,
     services: Services,
-    limit: Limit = 50,
-    offset: Offset = 0,
+    paging: Paging,
     project_id: InProject = None,
     archived: Archived = False,
 ) -> Page[Session]:
     """List your sessions of all projects or one, most recently used first, without archived ones."""
-    return await services.database.read(sessions.list_sessions, user, project_id, archived, limit, offset)
+    return await services.database.read(sessions.list_sessions, user, project_id, archived, paging)
 
 
 @sessions_router.get("/{session_id}")

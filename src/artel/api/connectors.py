@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 from starlette.websockets import WebSocketDisconnect
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, ProjectId, Services
+from artel.api.dependencies import CurrentUser, Paging, ProjectId, Services
 from artel.api.problems import documented, problem_of
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection
@@ -75,12 +75,10 @@ async def disconnect(project_id: ProjectId, user: CurrentUser, services: Service
 
 
 @router.get("/grants", responses=documented(409))
-async def list_grants(
-    project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
-) -> Page[GrantShown]:
+async def list_grants(project_id: ProjectId, user: CurrentUser, services: Services, paging: Paging) -> Page[GrantShown]:
     """List what you have allowed agents in the connected folder, for this session or for good."""
     grants = await services.folder_control.grants(user, project_id)
-    return Page(items=grants[offset : offset + limit], total=len(grants), limit=limit, offset=offset)
+    return paging.page(paging.cut(grants), len(grants))
 
 
 @router.delete("/grants/{grant_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(409))

@@ -8,7 +8,7 @@ from fastapi import Depends, Path, Query, Request
 from artel.auth.login import SignedIn
 from artel.auth.principal import Principal
 from artel.container import Container
-from artel.contract.http import MAX_ID
+from artel.contract.http import MAX_ID, PageRequest
 from artel.errors import AdministratorOnly, NotAuthenticated
 
 
@@ -40,6 +40,13 @@ async def _signed_in(request: Request, _: Annotated[Principal, Depends(_principa
     return signed_in
 
 
+async def _page_request(
+    limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of items.")] = 50,
+    offset: Annotated[int, Query(ge=0, le=MAX_ID, description="Number of items to skip.")] = 0,
+) -> PageRequest:
+    return PageRequest(limit, offset)
+
+
 def _is_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_ID))
 
@@ -48,8 +55,7 @@ Services = Annotated[Container, Depends(_container)]
 CurrentUser = Annotated[Principal, Depends(_principal)]
 Administrator = Annotated[Principal, Depends(_administrator)]
 CurrentLogin = Annotated[SignedIn, Depends(_signed_in)]
-Limit = Annotated[int, Query(ge=1, le=100, description="Maximum number of items.")]
-Offset = Annotated[int, Query(ge=0, le=MAX_ID, description="Number of items to skip.")]
+Paging = Annotated[PageRequest, Depends(_page_request)]
 ProjectId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[1])]
 SessionId = Annotated[
     str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])

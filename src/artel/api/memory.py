@@ -13,7 +13,7 @@ from artel.agent_memory import transactions as memories
 from artel.agent_memory.repository import NewMemory, StoredMemory
 from artel.agent_memory.service import AgentContextStore
 from artel.agents.transactions import get_agent
-from artel.api.dependencies import AgentId, ArchiveId, CurrentUser, Limit, Offset, ProjectId, Services
+from artel.api.dependencies import AgentId, ArchiveId, CurrentUser, Paging, ProjectId, Services
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.memory import (
@@ -65,14 +65,13 @@ Context = Annotated[AgentContextStore, Depends(_context)]
 @router.get("")
 async def list_memories(
     context: Context,
-    limit: Limit = 50,
-    offset: Offset = 0,
+    paging: Paging,
     type: OfType = None,  # noqa: A002
     success: Success = None,
 ) -> Page[Memory]:
     """List the agent's memories, pinned ones first, then newest first."""
-    rows, total = await context.page(Filter(type=type, success=success), limit, offset)
-    return Page(items=[Memory.of(row) for row in rows], total=total, limit=limit, offset=offset)
+    rows, total = await context.page(Filter(type=type, success=success), paging.limit, paging.offset)
+    return paging.page([Memory.of(row) for row in rows], total)
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
@@ -158,12 +157,12 @@ async def search_knowledge(
 
 @project_router.get("/archives")
 async def list_archives(
-    project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
+    project_id: ProjectId, user: CurrentUser, services: Services, paging: Paging
 ) -> Page[MemoryArchive]:
     """List the archives of the project, newest first."""
-    found, total = await services.database.read(memories.list_archives, user, project_id, limit, offset)
+    found, total = await services.database.read(memories.list_archives, user, project_id, paging.limit, paging.offset)
     items = [MemoryArchive.of(archive) for archive in found]
-    return Page(items=items, total=total, limit=limit, offset=offset)
+    return paging.page(items, total)
 
 
 @project_router.get("/archives/{archive_id}", response_class=JsonLines, responses=_LINES)

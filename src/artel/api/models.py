@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, status
 
-from artel.api.dependencies import Administrator, CurrentUser, Limit, Offset, ProviderId, Services
+from artel.api.dependencies import Administrator, CurrentUser, Paging, ProviderId, Services
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.models import (
@@ -28,11 +28,9 @@ async def list_models(_user: CurrentUser, services: Services) -> Models:
 
 
 @admin_router.get("/providers")
-async def list_providers(
-    _administrator: Administrator, services: Services, limit: Limit = 50, offset: Offset = 0
-) -> Page[Provider]:
+async def list_providers(_administrator: Administrator, services: Services, paging: Paging) -> Page[Provider]:
     """List the providers of models: those of the environment, then the stored ones. Keys are never shown."""
-    return await services.model_providers.list(limit, offset)
+    return await services.model_providers.list(paging)
 
 
 @admin_router.post("/providers", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, status
 from pydantic import StringConstraints
 
-from artel.api.dependencies import Administrator, Limit, Offset, Services
+from artel.api.dependencies import Administrator, Paging, Services
 from artel.api.problems import documented
 from artel.auth.audit_log import Action, record
 from artel.contract.envelope import Control
@@ -27,6 +27,7 @@ log = get_logger(__name__)
 async def list_nodes(
     _administrator: Administrator,
     services: Services,
+    paging: Paging,
     node_type: Annotated[Word | None, Query(alias="type", description="Only nodes of this type.")] = None,
     capability: Annotated[Word | None, Query(description="Only nodes with this capability.")] = None,
     selector: Annotated[
@@ -38,14 +39,12 @@ async def list_nodes(
         ),
     ] = "",
     state: Annotated[NodeState | None, Query(description="Only nodes in this state.")] = None,
-    limit: Limit = 50,
-    offset: Offset = 0,
 ) -> Page[Node]:
     """List the nodes by name. Nodes that were not heard of for 90 seconds are not listed."""
     wanted = parse_selector(selector)
     found = await services.nodes.nodes(wanted, node_type=node_type, capability=capability, state=state)
-    items = [view_of(node) for node in found[offset : offset + limit]]
-    return Page(items=items, total=len(found), limit=limit, offset=offset)
+    items = [view_of(node) for node in paging.cut(found)]
+    return paging.page(items, len(found))
 
 
 @router.get("/{name}", responses=documented(404))

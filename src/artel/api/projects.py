@@ -11,7 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from artel.agents import agent_yaml
 from artel.agents import transactions as agents
 from artel.agents.templates import agent_templates
-from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
+from artel.api.dependencies import AgentId, CurrentUser, Paging, ProjectId, Services
 from artel.api.problems import documented
 from artel.contract.agent_export import AgentTemplates
 from artel.contract.http import (
@@ -59,9 +59,9 @@ async def create_project(body: NewProject, user: CurrentUser, services: Services
 
 
 @router.get("")
-async def list_projects(user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0) -> Page[Project]:
+async def list_projects(user: CurrentUser, services: Services, paging: Paging) -> Page[Project]:
     """List your projects, oldest first."""
-    return await services.database.read(projects.list_projects, user, limit, offset)
+    return await services.database.read(projects.list_projects, user, paging)
 
 
 @router.get("/{project_id}", responses=documented(404))
@@ -91,11 +91,9 @@ async def create_agent(project_id: ProjectId, body: NewAgent, user: CurrentUser,
 
 
 @agents_router.get("")
-async def list_agents(
-    project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
-) -> Page[Agent]:
+async def list_agents(project_id: ProjectId, user: CurrentUser, services: Services, paging: Paging) -> Page[Agent]:
     """List the agents of the project, oldest first."""
-    return await services.database.read(agents.list_agents, user, project_id, limit, offset)
+    return await services.database.read(agents.list_agents, user, project_id, paging)
 
 
 @agents_router.post(

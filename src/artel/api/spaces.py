@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Response, status
 from pydantic import BaseModel
 
 from artel.alerts import transactions as alerts
-from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
+from artel.api.dependencies import AgentId, CurrentUser, Paging, ProjectId, Services
 from artel.api.event_stream import HEARTBEAT_SECONDS, STREAMED, After, EventStream
 from artel.api.problems import documented
 from artel.auth.principal import Principal
@@ -118,11 +118,9 @@ async def show_activity(
 
 
 @router.get("/alerts")
-async def list_alerts(
-    project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
-) -> Page[Alert]:
+async def list_alerts(project_id: ProjectId, user: CurrentUser, services: Services, paging: Paging) -> Page[Alert]:
     """List alerts, newest first."""
-    return await services.database.read(alerts.list_alerts, user, project_id, limit, offset)
+    return await services.database.read(alerts.list_alerts, user, project_id, paging)
 
 
 @router.get("/events", response_class=Response, responses=STREAMED | documented(429))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, ProjectId, Services
+from artel.api.dependencies import CurrentUser, OfSession, Paging, ProjectId, Services
 from artel.api.problems import documented
 from artel.approvals.file_changes import read_changes, read_diff
 from artel.connector_gateway.undo import compare, redo, undo
@@ -41,12 +41,10 @@ router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"], responses
 
 
 @router.get("/tools")
-async def list_tools(
-    project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
-) -> Page[ToolShown]:
+async def list_tools(project_id: ProjectId, user: CurrentUser, services: Services, paging: Paging) -> Page[ToolShown]:
     """List the tools available to the project's agents, with the project's rules for them."""
     settings = await services.database.read(project_settings, user, project_id)
-    return shown_tools(settings.policy, limit, offset)
+    return shown_tools(settings.policy, paging)
 
 
 @router.get("/audit")
@@ -54,23 +52,21 @@ async def list_audit(
     project_id: ProjectId,
     user: CurrentUser,
     services: Services,
-    limit: Limit = 50,
-    offset: Offset = 0,
+    paging: Paging,
     session_id: OfSession = None,
 ) -> Page[AuditedCall]:
     """List the agents' tool calls, including refused ones, newest first."""
-    calls, total = await services.database.read(list_calls, user, project_id, limit, offset, session_id)
+    calls, total = await services.database.read(list_calls, user, project_id, paging, session_id)
     items = [AuditedCall.of(call) for call in calls]
-    return Page(items=items, total=total, limit=limit, offset=offset)
+    return paging.page(items, total)
 
 
 @router.get("/changes")
 async def list_changes(
-    project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
+    project_id: ProjectId, user: CurrentUser, services: Services, paging: Paging
 ) -> Page[TurnChanges]:
     """List what agents changed in the connected folder, grouped by turn, newest first."""
-    items, total = await services.database.read(read_changes, user, project_id, limit, offset)
-    return Page(items=items, total=total, limit=limit, offset=offset)
+    return await services.database.read(read_changes, user, project_id, paging)
 
 
 @router.get("/changes/{call_id}")

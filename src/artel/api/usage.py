@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BeforeValidator
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, Services
+from artel.api.dependencies import CurrentUser, Paging, Services
 from artel.api.problems import documented
 from artel.budgets.usage import report_usage
 from artel.contract.http import MAX_ID
@@ -46,12 +46,11 @@ router = APIRouter(prefix="/my/usage", tags=["usage"], responses=documented(401,
 async def show_usage(
     user: CurrentUser,
     services: Services,
+    paging: Paging,
     first: From = None,
     to: To = None,
     group: Group = "day",
     project_id: InProject = None,
-    limit: Limit = 50,
-    offset: Offset = 0,
 ) -> UsageReport:
     """Show tokens and cost of your model calls by day, project, agent and model, including deleted sessions."""
     last = to or datetime.now(UTC).date()
@@ -59,4 +58,4 @@ async def show_usage(
     if not timedelta(0) <= last - first < timedelta(days=MAX_DAYS):
         raise RangeInvalid(f"Ask for 1 to {MAX_DAYS} days: `from` must not be after `to`.")
     groups = list(dict.fromkeys(group.split(",")))
-    return await services.database.read(report_usage, user, first, last, groups, project_id, limit, offset)
+    return await services.database.read(report_usage, user, first, last, groups, project_id, paging)

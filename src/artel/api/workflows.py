@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, status
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Services
+from artel.api.dependencies import CurrentUser, OfSession, Paging, Services
 from artel.api.problems import documented
 from artel.contract.approvals import WorkflowRetry
 from artel.contract.chat import WorkflowState
@@ -22,14 +22,13 @@ router = APIRouter(prefix="/my/workflows", tags=["workflows"], responses=documen
 async def list_workflows(
     user: CurrentUser,
     services: Services,
+    paging: Paging,
     wanted: StatusFilter = None,
     project_id: OfProject = None,
     session_id: OfSession = None,
-    limit: Limit = 50,
-    offset: Offset = 0,
 ) -> Page[WorkflowState]:
     """List your workflows, newest first; long texts are shortened."""
-    return await services.workflows.list(user, wanted, project_id, session_id, limit, offset)
+    return await services.workflows.list(user, wanted, project_id, session_id, paging)
 
 
 @router.get("/{workflow_id}")

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
-from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
+from artel.api.dependencies import AgentId, CurrentUser, Paging, ProjectId, Services
 from artel.api.download import WithDownloadSlot
 from artel.api.problems import documented
 from artel.contract.http import Page
@@ -50,15 +50,15 @@ async def get_workspace(workspace: Workspace) -> WorkspaceInfo:
 
 @router.get("/files")
 async def list_workspace_files(
-    workspace: Workspace, path: Folder = ".", recursive: Recursive = False, limit: Limit = 50, offset: Offset = 0
+    workspace: Workspace, paging: Paging, path: Folder = ".", recursive: Recursive = False
 ) -> Page[WorkspaceFile]:
     """List a folder of the agent's task workspace, sorted by name."""
     found = await workspace.run(lambda files: files.list(path, recursive=recursive))
     items = [
         WorkspaceFile.of(entry, name=entry.path.rsplit("/", 1)[-1], size=entry.size if entry.type == "file" else 0)
-        for entry in found.entries[offset : offset + limit]
+        for entry in paging.cut(found.entries)
     ]
-    return Page(items=items, total=len(found.entries), limit=limit, offset=offset)
+    return paging.page(items, len(found.entries))
 
 
 @router.get(

@@ -11,6 +11,7 @@ from artel.approvals.timeline import CHANGING_TOOLS, how_allowed, lines_of
 from artel.approvals.undo_state import is_undone, plain_path
 from artel.auth.principal import Principal
 from artel.contract.approvals import ChangedFile, FileDiff, TurnChanges
+from artel.contract.http import Page, PageRequest
 from artel.errors import DiffNotFound
 from artel.projects.repository import ProjectRepository
 from artel.sessions.repository import SessionRepository
@@ -21,12 +22,12 @@ AGENT_CHARACTERS = 200
 
 
 def read_changes(
-    connection: Connection, principal: Principal, project_id: int, limit: int, offset: int
-) -> tuple[list[TurnChanges], int]:
-    """Return a page of the turns that changed files, newest first, and the number of all."""
+    connection: Connection, principal: Principal, project_id: int, paging: PageRequest
+) -> Page[TurnChanges]:
+    """Return a page of the turns that changed files, newest first."""
     ProjectRepository(connection, principal).get(project_id)
     rows = ToolCallRepository(connection, principal)
-    turns, total = rows.changed_turns(project_id, CHANGING_TOOLS, limit, offset)
+    turns, total = rows.changed_turns(project_id, CHANGING_TOOLS, paging)
     every = rows.of_turns(project_id, [turn_id for turn_id, _ in turns], CHANGING_TOOLS, MAX_CALLS) if turns else []
     begun = [call.created_at for call in every if call.created_at is not None]
     swaps = rows.swaps(project_id, min(begun)) if begun else []
@@ -39,7 +40,8 @@ def read_changes(
     calls: dict[str | None, list[ToolCallRow]] = {}
     for call in reversed(every):  # in the order in which they were made
         calls.setdefault(call.turn_id, []).append(call)
-    return [_turn(turn_id, at, calls.get(turn_id, []), swaps, lines, with_diff, titles) for turn_id, at in turns], total
+    items = [_turn(turn_id, at, calls.get(turn_id, []), swaps, lines, with_diff, titles) for turn_id, at in turns]
+    return paging.page(items, total)
 
 
 def read_diff(connection: Connection, principal: Principal, project_id: int, call_id: str) -> FileDiff:

@@ -10,6 +10,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.contract.approval_details import load_details
 from artel.contract.events import ApprovalRequired
+from artel.contract.http import PageRequest
 from artel.db.hints import ApprovalRequested, QuestionOver
 from artel.db.tables import approvals
 from artel.db.tenant import TenantRepository, prepared
@@ -50,12 +51,12 @@ class ApprovalRepository(TenantRepository):
                 return approval
         raise ApprovalNotFound("Approval not found")
 
-    def page(self, status: str | None, session_id: str | None, limit: int, offset: int) -> tuple[list[Approval], int]:
+    def page(self, status: str | None, session_id: str | None, paging: PageRequest) -> tuple[list[Approval], int]:
         """Return some approvals, newest first, and the number of all with this status and session."""
         wanted = (approvals.c.status, status), (approvals.c.session_id, session_id)
         conditions = [column == value for column, value in wanted if value is not None]
         newest = approvals.c.created_at.desc(), approvals.c.id.desc()
-        rows = self._find(*conditions, order_by=newest, limit=limit, offset=offset)
+        rows = self._find(*conditions, order_by=newest, limit=paging.limit, offset=paging.offset)
         return [_approval(row) for row in rows], self._count(*conditions)
 
     def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:

@@ -11,8 +11,8 @@ from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.connector_gateway.folder_calls import FolderCalls, fields_of_user
 from artel.contract.approvals import ApprovalChanges, ApprovalState, NewDecision, PlanPrice
-from artel.contract.connector import Decided, ExtendCall
-from artel.contract.http import Page
+from artel.contract.connector import CallAnswer, Decided, ExtendCall
+from artel.contract.http import Page, PageRequest
 from artel.errors import ArtelError, PlanNotPossible
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -40,11 +40,10 @@ class ApprovalService:
         self._storing: set[asyncio.Task[None]] = set()
 
     async def list(
-        self, user: Principal, status: str | None, session_id: str | None, limit: int, offset: int
+        self, user: Principal, status: str | None, session_id: str | None, paging: PageRequest
     ) -> Page[ApprovalState]:
         """Return a page of approvals, newest first."""
-        items, total = await self._database.read(states.page_of_states, user, status, session_id, limit, offset)
-        return Page(items=items, total=total, limit=limit, offset=offset)
+        return await self._database.read(states.page_of_states, user, status, session_id, paging)
 
     async def show(self, user: Principal, approval_id: str) -> ApprovalState:
         return await self._database.read(states.approval_state, user, approval_id)
@@ -63,7 +62,7 @@ class ApprovalService:
         """Extend the connector's own question; raise if only that takes the answer, and it can't be extended."""
         call = ExtendCall(**fields_of_user(user), ask_id=approval.ask_id or "", seconds=seconds)
         try:
-            await self._folder_calls.call(user, approval.project_id, "workspace/extend", call)
+            await self._folder_calls.call(user, approval.project_id, "workspace/extend", call, CallAnswer)
         except ArtelError as failure:
             if approval.tool_details.where == "terminal":
                 raise

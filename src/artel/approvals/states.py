@@ -7,9 +7,9 @@ from sqlalchemy import Connection
 from artel.agents.repository import AgentRepository
 from artel.approvals.approval import Approval
 from artel.approvals.repository import ApprovalRepository
-from artel.approvals.transactions import list_approvals
 from artel.auth.principal import Principal
 from artel.contract.approvals import ApprovalState
+from artel.contract.http import Page, PageRequest
 from artel.projects.repository import ProjectRepository
 from artel.sessions.repository import SessionRepository
 
@@ -38,8 +38,10 @@ def approval_state(connection: Connection, principal: Principal, approval_id: st
 
 
 def page_of_states(
-    connection: Connection, principal: Principal, status: str | None, session_id: str | None, limit: int, offset: int
-) -> tuple[list[ApprovalState], int]:
-    """Return a page of approvals with names, newest first, and the number of all."""
-    found, total = list_approvals(connection, principal, status, session_id, limit, offset)
-    return approval_states(connection, principal, found), total
+    connection: Connection, principal: Principal, status: str | None, session_id: str | None, paging: PageRequest
+) -> Page[ApprovalState]:
+    """Return a page of approvals of all sessions or one, with names, newest first."""
+    if session_id is not None:
+        SessionRepository(connection, principal).get(session_id)  # raises if it is another user's
+    found, total = ApprovalRepository(connection, principal).page(status, session_id, paging)
+    return paging.page(approval_states(connection, principal, found), total)

@@ -26,7 +26,7 @@ from artel.contract.chat import (
     TimelineToolCall,
     ToolCallResult,
 )
-from artel.contract.http import Page
+from artel.contract.http import Page, PageRequest
 from artel.errors import TimelineItemNotFound
 from artel.plans.plan import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.repository import TaskRepository, WorkflowRepository
@@ -84,8 +84,7 @@ def read_timeline(
     connection: Connection,
     principal: Principal,
     session_id: str,
-    limit: int,
-    offset: int,
+    paging: PageRequest,
     last: int | None = None,
     before: str | None = None,
 ) -> Page[TimelineItem]:
@@ -97,15 +96,13 @@ def read_timeline(
     keys, total = _all_keys(connection, principal, session_id)
     if before is not None:
         earlier = _count_before(connection, keys, before)
-        offset = max(0, earlier - limit)
-        limit = min(limit, earlier)
+        paging = PageRequest(min(paging.limit, earlier), max(0, earlier - paging.limit))
     elif last is not None:
-        limit, offset = last, max(0, total - last)
-    order = (
-        connection.execute(keys.select().order_by(*_ordered(keys)).limit(limit).offset(offset)).all() if limit else []
-    )
+        paging = PageRequest(last, max(0, total - last))
+    wanted = keys.select().order_by(*_ordered(keys)).limit(paging.limit).offset(paging.offset)
+    order = connection.execute(wanted).all() if paging.limit else []
     items = _items(connection, principal, session, [(row.rank, row.id) for row in order])
-    return Page(items=items, total=total, limit=limit, offset=offset)
+    return paging.page(items, total)
 
 
 def timeline_after(

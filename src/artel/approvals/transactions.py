@@ -24,7 +24,6 @@ from artel.db.hints import SessionHasEvents, TurnParked, WorkWaiting
 from artel.db.tx import Tx
 from artel.errors import ApprovalDecided
 from artel.events.session_log import SessionLog
-from artel.sessions.repository import SessionRepository
 from artel.turns.repository import TurnRepository
 from artel.turns.transactions import TurnOver, add_turn
 from artel.turns.turn import Mode, Turn, TurnStatus
@@ -208,15 +207,6 @@ def pending_of(connection: Connection, principal: Principal, session_id: str, tu
 def get_approval(connection: Connection, principal: Principal, approval_id: str) -> Approval:
     """Return one approval."""
     return ApprovalRepository(connection, principal).get(approval_id)
-
-
-def list_approvals(
-    connection: Connection, principal: Principal, status: str | None, session_id: str | None, limit: int, offset: int
-) -> tuple[list[Approval], int]:
-    """Return a page of approvals of all sessions or one, newest first, and the number of all."""
-    if session_id is not None:
-        SessionRepository(connection, principal).get(session_id)  # raises if it is another user's
-    return ApprovalRepository(connection, principal).page(status, session_id, limit, offset)
 
 
 def tool_request(approval: Approval, task_id: str) -> ToolRequest:

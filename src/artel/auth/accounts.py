@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from artel.auth.audit_log import Action, OtherActor, record
 from artel.auth.principal import Principal
+from artel.contract.http import PageRequest
 from artel.db.prepared import Statement
 from artel.db.tables import installation, login_codes, logins, projects, users
 from artel.db.tx import Tx
@@ -108,9 +109,9 @@ def account_by_subject(connection: Connection, issuer: str, subject: str) -> tup
     return True, None if row.deleted_at else account_of_row(row)
 
 
-def list_accounts(connection: Connection, limit: int, offset: int) -> list[AccountRow]:
+def list_accounts(connection: Connection, paging: PageRequest) -> list[AccountRow]:
     """Return a page of accounts, oldest first."""
-    rows = connection.execute(_ACTIVE.order_by(users.c.id).limit(limit).offset(offset))
+    rows = connection.execute(_ACTIVE.order_by(users.c.id).limit(paging.limit).offset(paging.offset))
     return [account_of_row(row) for row in rows]
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from artel.auth.principal import Principal
+from artel.contract.http import PageRequest
 from artel.db.tables import audit_log, users
 from artel.text import one_line, storable
 
@@ -83,7 +84,7 @@ def record(
         _clean_up(connection)
 
 
-def list_entries(connection: Connection, action: str | None, limit: int, offset: int) -> tuple[list[AuditRow], int]:
+def list_entries(connection: Connection, action: str | None, paging: PageRequest) -> tuple[list[AuditRow], int]:
     """Return a page of entries, newest first, of all actions or one, and the number of all."""
     wanted = [] if action is None else [audit_log.c.action == action]
     actors, targets = users.alias("actors"), users.alias("targets")
@@ -97,7 +98,7 @@ def list_entries(connection: Connection, action: str | None, limit: int, offset:
         .where(*wanted)
         .order_by(audit_log.c.id.desc())
     )
-    rows = connection.execute(found.limit(limit).offset(offset))
+    rows = connection.execute(found.limit(paging.limit).offset(paging.offset))
     total = connection.execute(select(func.count()).select_from(audit_log).where(*wanted)).scalar_one()
     return [_entry(row) for row in rows], total
 

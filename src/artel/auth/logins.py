@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, se
 from artel.auth.accounts import AccountRow, account_of_row, find_account, lock_account, set_password_hash
 from artel.auth.audit_log import Action, OtherActor, record
 from artel.auth.principal import Principal
+from artel.contract.http import PageRequest
 from artel.db.prepared import Statement
 from artel.db.tables import login_codes, logins, users
 from artel.db.tx import Tx
@@ -149,12 +150,12 @@ def record_use(tx: Tx, login_id: str) -> None:
     tx.connection.execute(update(logins).where(*mine, is_due).values(last_used_at=now))
 
 
-def list_logins(connection: Connection, user_id: int, limit: int, offset: int) -> tuple[int, list[LiveLogin]]:
+def list_logins(connection: Connection, user_id: int, paging: PageRequest) -> tuple[int, list[LiveLogin]]:
     """Return the number of a user's live logins and a page of them, most recently used first."""
     live = _live(user_id)
     total = connection.execute(select(func.count()).select_from(logins).where(*live)).scalar_one()
     newest = select(logins).where(*live).order_by(logins.c.last_used_at.desc(), logins.c.id.desc())
-    rows = connection.execute(newest.limit(limit).offset(offset))
+    rows = connection.execute(newest.limit(paging.limit).offset(paging.offset))
     return total, [
         LiveLogin(row.id, LoginKind(row.kind), row.label, row.created_at, row.last_used_at, row.expires_at)
         for row in rows

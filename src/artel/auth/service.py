@@ -15,7 +15,7 @@ from artel.budgets.money import dollars, micros
 from artel.budgets.month import catch_up, spent_by
 from artel.contract.accounts import UserAccount, UserLimits
 from artel.contract.admin import AuditEntry, NewUser, NewUserAccount, SignInLink
-from artel.contract.http import Page
+from artel.contract.http import Page, PageRequest
 from artel.db.engine import Database
 from artel.db.hints import MemoriesChanged, ProjectDeleted
 from artel.db.tx import Tx
@@ -40,12 +40,12 @@ class AccountService:
         self._passwords = passwords
         self._projects = projects
 
-    async def list(self, limit: int, offset: int) -> Page[UserAccount]:
+    async def list(self, paging: PageRequest) -> Page[UserAccount]:
         """Return a page of accounts, oldest first."""
 
         def read(connection: Connection) -> Page[UserAccount]:
-            items = [_user_account(connection, found) for found in accounts.list_accounts(connection, limit, offset)]
-            return Page(items=items, total=accounts.count_accounts(connection), limit=limit, offset=offset)
+            items = [_user_account(connection, found) for found in accounts.list_accounts(connection, paging)]
+            return paging.page(items, accounts.count_accounts(connection))
 
         return await self._database.read(read)
 
@@ -97,10 +97,10 @@ class AccountService:
         log.info("user_limits_set", user_id=user_id, by_user_id=administrator.user_id, **values)
         return account
 
-    async def audit(self, action: str | None, limit: int, offset: int) -> Page[AuditEntry]:
+    async def audit(self, action: str | None, paging: PageRequest) -> Page[AuditEntry]:
         """Return a page of the audit log, newest first."""
-        found, total = await self._database.read(audit_log.list_entries, action, limit, offset)
-        return Page(items=[AuditEntry.of(entry) for entry in found], total=total, limit=limit, offset=offset)
+        found, total = await self._database.read(audit_log.list_entries, action, paging)
+        return paging.page([AuditEntry.of(entry) for entry in found], total)
 
     async def _hash(self, password: SecretStr | None) -> str | None:
         if password is None:

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import TypeVar
 
 from artel.brain import prices
 from artel.brain.brain import Brain, BudgetGuard, Completion, Message, Request, TokenSink, Usage
@@ -27,7 +28,33 @@ INPUT_EXTRA = 50
 
 _REPAIR = "That is not what was asked for: {problem}. Answer again, with the JSON document only."
 
+T = TypeVar("T")
+
 log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class ModelRetries:
+    """Repeats model calls after transient failures: `most` times in all, with backoff; `note` logs each."""
+
+    backoff: Backoff
+    most: int
+    note: Callable[..., None]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    count: int = 0
+
+    async def run(self, call: Callable[[], Awaitable[T]], deadline: float) -> T:
+        """Return what a call returns; raise its failure if no retry is left, or none can begin before the deadline."""
+        while True:
+            try:
+                return await call()
+            except ModelError as failure:
+                pause = max(self.backoff.seconds(self.count), failure.retry_after or 0)  # at least what servers demand
+                if not failure.transient or self.count >= self.most or time.monotonic() + pause >= deadline:
+                    raise
+                self.count += 1
+                self.note(error=failure.detail, retry=self.count, pause_seconds=round(pause, 3))
+            await self.sleep(pause)
 
 
 class PaidBrain:
@@ -147,22 +174,22 @@ class RetryingBrain:
         brain = self._choose(request.model)
         request = for_model(request, self._takes_images)
         request = await fit_to_model(request)
-        for retry in range(RETRIES + 1):
+
+        async def attempt() -> Completion:
             if usages and stream is not None:
                 stream.restart()  # discard what an earlier attempt has streamed
             try:
                 completion = await _complete_paid(brain, request, stream)
             except ModelError as failure:
                 usages.append(failure.usage or Usage(request.model, calls=1))
-                pause = max(BACKOFF.seconds(retry), failure.retry_after or 0)  # at least what the server demands
-                if not failure.transient or retry == RETRIES or pause >= _seconds_left(request):
-                    raise
-                log.warning("model_retried", model=request.model, error=failure.detail, pause_seconds=pause)
-                await self._sleep(pause)
-            else:
-                usages.append(completion.usage)
-                return completion
-        raise AssertionError("the last attempt returns or raises")
+                raise
+            usages.append(completion.usage)
+            return completion
+
+        retries = ModelRetries(
+            BACKOFF, RETRIES, partial(log.warning, "model_retried", model=request.model), self._sleep
+        )
+        return await retries.run(attempt, request.deadline)
 
 
 async def _complete_paid(brain: Brain, request: Request, stream: TokenSink | None) -> Completion:

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, case, func
 
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros_or_none
+from artel.contract.http import PageRequest
 from artel.contract.parked_run import UsageShare
 from artel.contract.spaces import UsageGroup, UsageReport, UsageSum
 from artel.db.tables import usage
@@ -58,14 +59,14 @@ class UsageRepository(TenantRepository):
         )
 
     def sums(
-        self, first: date, last: date, groups: Sequence[str], project_id: int | None, limit: int, offset: int
+        self, first: date, last: date, groups: Sequence[str], project_id: int | None, paging: PageRequest
     ) -> tuple[list[dict[str, Any]], int]:
         """Return a page of the sums per group, newest day first, and the number of groups."""
         columns = [column for name in groups for column in COLUMNS[name]]
         within = _within(first, last, project_id)
         order = [column.desc() if column is usage.c.day else column for column in columns]
         grouped = self._select(*columns, *SUMS).where(*within).group_by(*columns).order_by(*order)
-        rows = self.connection.execute(grouped.limit(limit).offset(offset))
+        rows = self.connection.execute(grouped.limit(paging.limit).offset(paging.offset))
         names = [*(column.name for column in columns), *SUMMED]
         keys = self._select(*columns).where(*within).distinct().subquery()
         counted = keys.select().with_only_columns(func.count(), maintain_column_froms=True)
@@ -119,19 +120,18 @@ def report_usage(
     last: date,
     groups: Sequence[str],
     project_id: int | None,
-    limit: int,
-    offset: int,
+    paging: PageRequest,
 ) -> UsageReport:
     """Return the user's usage from `first` to `last` day, grouped, of all projects or one."""
     if project_id is not None:
         ProjectRepository(connection, principal).get(project_id)
     usage = UsageRepository(connection, principal)
-    rows, total = usage.sums(first, last, groups, project_id, limit, offset)
+    rows, total = usage.sums(first, last, groups, project_id, paging)
     return UsageReport(
         items=[UsageGroup(**shown(row)) for row in rows],
         total=total,
-        limit=limit,
-        offset=offset,
+        limit=paging.limit,
+        offset=paging.offset,
         first_day=first,
         last_day=last,
         sum=UsageSum(**shown(usage.sum_of_all(first, last, project_id))),

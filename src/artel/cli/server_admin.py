@@ -35,8 +35,9 @@ def list_users(
 ) -> None:
     """List the accounts, oldest first."""
     from artel.auth.accounts import list_accounts
+    from artel.contract.http import PageRequest
 
-    accounts = _with_database(lambda database: database.read(list_accounts, limit, offset))
+    accounts = _with_database(lambda database: database.read(list_accounts, PageRequest(limit, offset)))
     rows = [
         {
             "user_id": account.user_id,

@@ -123,13 +123,9 @@ class Calls:
             result = _refused(TooLate())
         else:
             result = _refused(CallRefused("unknown", "The call is still running. Retry with the same id."))
-        report = Report(
-            method.removeprefix("workspace/"),
-            _name(call, result),
-            call.agent,
-            ("unchanged" if result.more.get("unchanged") else "ok") if result.success else result.code or "failed",
-            result.error,
-        )
+        succeeded = "unchanged" if (result.model_extra or {}).get("unchanged") else "ok"
+        outcome = succeeded if result.success else result.code or "failed"
+        report = Report(method.removeprefix("workspace/"), _name(call, result), call.agent, outcome, result.error)
         self._audit.add(
             call_id=call.call_id,
             method=method,

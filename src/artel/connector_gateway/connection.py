@@ -5,8 +5,8 @@ import json
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,11 +14,9 @@ from artel.auth.principal import Principal
 from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, read_message
 from artel.contract.connector import (
     ANSWERED,
-    ANSWERS,
     DECIDED,
     Call,
     CallAnswer,
-    CallResult,
     Decided,
     Hello,
     refusal,
@@ -33,9 +31,9 @@ UNSOLICITED_SECONDS = 10.0
 MAX_ABANDONED = 100  # abandoned calls whose answer may still arrive
 LATE_SECONDS = 30.0  # how long the answer to an abandoned call may still arrive
 RAISED_CHARACTERS = 512_000  # a larger answer needs one of the user's slots for raised limits
-_NOT_UNDERSTOOD = CallResult(
-    success=False, code="failed", error="The connector's answer was not understood. Check that it is up to date."
-)
+_NOT_UNDERSTOOD = "The connector's answer was not understood. Check that it is up to date."
+
+A = TypeVar("A", bound=CallAnswer)
 
 
 class ConnectorLost(Exception):
@@ -78,7 +76,7 @@ class ConnectorConnection:
         self._raising = asyncio.Lock()
         self._is_raised = False  # whether it holds one of the user's slots
         self._large_calls = 0
-        self._waiting: dict[str, tuple[type[CallAnswer], asyncio.Future[CallResult]]] = {}
+        self._waiting: dict[str, tuple[type[CallAnswer], asyncio.Future[Any]]] = {}
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
         self._abandoned: deque[tuple[str, type[CallAnswer], float]] = deque(maxlen=MAX_ABANDONED)
         self._unsolicited = 0
@@ -90,16 +88,16 @@ class ConnectorConnection:
         self,
         method: str,
         call: Call,
+        answer: type[A],
         deadline: float,
         may_send: Callable[[], Awaitable[bool]] | None = None,
-    ) -> CallResult:
+    ) -> A:
         """Return the connector's answer; `deadline` is in seconds of `time.monotonic()`.
 
         Raise NotSent if the call was not sent before the deadline or `may_send`, checked right before sending, returns
         False; TimeoutError if it was sent and not answered; ConnectorLost if the connection breaks.
         """
-        limit = ANSWERS[method]
-        async with self._raised_limit(limit, deadline):
+        async with self._raised_limit(answer, deadline):
             try:
                 async with asyncio.timeout(deadline - time.monotonic()):
                     await self._slots.acquire()
@@ -114,7 +112,7 @@ class ConnectorConnection:
                 if left <= 0:
                     raise NotSent
                 timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
-                async with self._answer(call.call_id, limit) as future, asyncio.timeout(left):
+                async with self._answer(call.call_id, answer) as future, asyncio.timeout(left):
                     try:
                         await self._send(json.dumps(request(method, timed, call.call_id), ensure_ascii=False))
                     except Exception:  # noqa: BLE001 - whatever the socket raises, the connection is gone
@@ -146,9 +144,9 @@ class ConnectorConnection:
             self._set_limit()
 
     @asynccontextmanager
-    async def _answer(self, call_id: str, limit: type[CallAnswer]) -> AsyncIterator[asyncio.Future[CallResult]]:
+    async def _answer(self, call_id: str, limit: type[A]) -> AsyncIterator[asyncio.Future[A]]:
         """Expect the answer to a call; if it has not arrived at the end, it may still arrive late."""
-        future: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting[call_id] = limit, future
         self._set_limit()
         try:
@@ -189,7 +187,7 @@ class ConnectorConnection:
             self._count_unsolicited(len(text))
             return self._handle_request(message)
         future = self._pending(message)[1]
-        if future is not None and not future.done():
+        if future is not None and result is not None and not future.done():
             self._unsolicited = 0
             future.set_result(result)
             return None
@@ -208,26 +206,26 @@ class ConnectorConnection:
     def _max_characters(self) -> int:
         return max([LARGE_CHARACTERS, *(limit.characters for limit in self._limits)])
 
-    def _pending(self, message: dict[str, Any]) -> tuple[type[CallAnswer] | None, asyncio.Future[CallResult] | None]:
+    def _pending(self, message: dict[str, Any]) -> tuple[type[CallAnswer] | None, asyncio.Future[Any] | None]:
         """Return limit and future of the call that a message answers."""
         call_id = message.get("id")
         return self._waiting.get(call_id, (None, None)) if isinstance(call_id, str) else (None, None)
 
-    def _read(self, text: str, structure: int) -> tuple[dict[str, Any], CallResult]:
+    def _read(self, text: str, structure: int) -> tuple[dict[str, Any], CallAnswer | None]:
         """Return a parsed message and the result in it, if it answers a pending call; thread-safe."""
         message = read_message(text, structure)
+        limit, _ = self._pending(message)
+        if limit is None:
+            return message, None
+        problem = _NOT_UNDERSTOOD
         if "error" in message:
             error = message["error"]
             reason = str(error.get("message", ""))[:500] if isinstance(error, dict) else ""
             problem = f"The connector failed: {reason or 'no reason given'}"
-            return message, CallResult(success=False, code="failed", error=problem)
-        limit, _ = self._pending(message)
-        if limit is None or len(text) > limit.characters:
-            return message, _NOT_UNDERSTOOD
-        try:
-            return message, limit.model_validate(message.get("result"))
-        except ValidationError:
-            return message, _NOT_UNDERSTOOD
+        elif len(text) <= limit.characters:
+            with suppress(ValidationError):
+                return message, limit.model_validate(message.get("result"))
+        return message, limit(success=False, code="failed", error=problem)
 
     def close(self) -> None:
         """Fail all pending calls with ConnectorLost."""

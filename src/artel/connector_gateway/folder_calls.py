@@ -1,11 +1,13 @@
 """Calls of the user, not of an agent, to the connector of a project: questions, settings, grants, file names."""
 
+from typing import TypeVar
+
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.connector_gateway.relay import Relay, new_call_fields
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import Call, CallFields, CallResult
+from artel.contract.connector import Call, CallAnswer, CallFields
 from artel.db.engine import Database
 from artel.db.lease import LeaseRepository
 from artel.errors import (
@@ -25,6 +27,9 @@ _TOO_OLD = (
 )
 
 
+A = TypeVar("A", bound=CallAnswer)
+
+
 class FolderCalls:
     """Calls connectors for users."""
 
@@ -38,7 +43,8 @@ class FolderCalls:
         project_id: int,
         method: str,
         call: Call,
-    ) -> CallResult:
+        answer: type[A],
+    ) -> A:
         """Return the connector's answer to a call, which gets the epoch of the worker space.
 
         Raise ConnectorNotOnline, ConnectorTooOld, ConnectorUnreachable if it does not answer in time, or
@@ -47,7 +53,7 @@ class FolderCalls:
         connector, epoch = await self._database.read(find_with_epoch, principal, project_id)
         require_feature(connector, method)
         call = call.model_copy(update={"epoch": epoch})
-        result = await self._relay.call(principal, project_id, method, call, connector)
+        result = await self._relay.call(principal, project_id, method, call, answer, connector)
         if result.success:
             return result
         if result.code == "offline":

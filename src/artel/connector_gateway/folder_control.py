@@ -14,7 +14,16 @@ from artel.auth.principal import Principal
 from artel.connector_gateway.folder_calls import OFFLINE, FolderCalls, fields_of_user, require_feature
 from artel.connector_gateway.relay import Relay
 from artel.connector_gateway.repository import ConnectorRepository, OnlineConnector, find_connector
-from artel.contract.connector import CompleteCall, GrantsCall, RevokeCall, SettingsCall
+from artel.contract.connector import (
+    CallAnswer,
+    CompleteAnswer,
+    CompleteCall,
+    GrantsAnswer,
+    GrantsCall,
+    RevokeCall,
+    SettingsAnswer,
+    SettingsCall,
+)
 from artel.contract.events import ConnectorChanged, EventData
 from artel.contract.spaces import ConnectorChange, ConnectorState, FileName, FileNames, GrantShown
 from artel.db.engine import Database
@@ -45,8 +54,8 @@ class FolderControl:
         values = wanted.model_dump(exclude_none=True)
         async with self._audited(principal, connector, "connector_settings", values):
             call = SettingsCall(**fields_of_user(principal), ask=wanted.ask, read_only=wanted.read_only)
-            result = await self._calls.call(principal, project_id, "workspace/settings", call)
-        mode = str(result.more["mode"])
+            result = await self._calls.call(principal, project_id, "workspace/settings", call, SettingsAnswer)
+        mode = str(result.mode)
         changed = replace(connector, mode=mode, read_only=mode == "read-only")
         if await self._database.of(principal).run(lambda tx: ConnectorRepository(tx).set_mode(connector, mode)):
             event = ConnectorChanged(connector_id=connector.connector_id, mode=mode, read_only=changed.read_only)
@@ -63,7 +72,7 @@ class FolderControl:
     async def grants(self, principal: Principal, project_id: int) -> list[GrantShown]:
         """Return the grants of a connected folder."""
         result = await self._calls.call(
-            principal, project_id, "workspace/grants", GrantsCall(**fields_of_user(principal))
+            principal, project_id, "workspace/grants", GrantsCall(**fields_of_user(principal)), GrantsAnswer
         )
         return [
             GrantShown(
@@ -73,7 +82,7 @@ class FolderControl:
                 since=_moment(grant["since"]),
                 lasts=grant["lasts"],
             )
-            for grant in result.more["grants"]
+            for grant in result.grants or ()
         ]
 
     async def revoke(self, principal: Principal, project_id: int, grant_id: str) -> None:
@@ -81,7 +90,7 @@ class FolderControl:
         connector = await self._online(principal, project_id, "workspace/revoke")
         async with self._audited(principal, connector, "connector_revoke", {"grant_id": grant_id}):
             call = RevokeCall(**fields_of_user(principal), grant_id=grant_id)
-            await self._calls.call(principal, project_id, "workspace/revoke", call)
+            await self._calls.call(principal, project_id, "workspace/revoke", call, CallAnswer)
 
     async def file_names(self, principal: Principal, project_id: int, query: str, limit: int) -> FileNames:
         """Return files and folders whose path contains a text, of those that the project's agents may read."""
@@ -94,9 +103,9 @@ class FolderControl:
             allowed_paths=rule.allowed_paths,
             denied_paths=rule.denied_paths,
         )
-        result = await self._calls.call(principal, project_id, "workspace/complete", call)
-        items = [FileName(**file) for file in result.more["files"][:limit]]
-        return FileNames(items=items, truncated=bool(result.more.get("is_cut")))
+        result = await self._calls.call(principal, project_id, "workspace/complete", call, CompleteAnswer)
+        items = [FileName(**file) for file in (result.files or ())[:limit]]
+        return FileNames(items=items, truncated=bool(result.is_cut))
 
     async def _online(self, principal: Principal, project_id: int, method: str | None = None) -> OnlineConnector:
         """Return the connector of a project; raise if it is offline, or does not know a method."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -26,8 +27,8 @@ from artel.contract.connector import (
     DISCONNECT,
     MUTATING_METHODS,
     Call,
+    CallAnswer,
     CallFields,
-    CallResult,
     Decided,
 )
 from artel.contract.process_calls import RelayAnswer
@@ -53,6 +54,8 @@ _NOT_SENT = (
     "The user's machine was too busy to take the call in time. Nothing was sent, so nothing was changed. Try again."
 )
 
+A = TypeVar("A", bound=CallAnswer)
+
 log = get_logger(__name__)
 
 
@@ -73,8 +76,9 @@ class Relay:
         project_id: int,
         method: str,
         call: Call,
+        answer: type[A],
         connector: OnlineConnector | None = None,
-    ) -> CallResult:
+    ) -> A:
         """Return the connector's answer; a failed result if it is offline, too late, or its answer was lost.
 
         The call has to be done within its timeout, counted from now.
@@ -86,24 +90,24 @@ class Relay:
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                return _too_late(method, was_sent=sent_to is not None)
+                return _too_late(method, answer, was_sent=sent_to is not None)
             target = connector or await self._find_connector(principal, project_id, was_sent=sent_to is not None)
             connector = None
             if target is None or sent_to not in (None, target.connector_id):
                 if sent_to is None:
-                    return CallResult(success=False, code="offline", error=_OFFLINE)
+                    return answer(success=False, code="offline", error=_OFFLINE)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._connections.wait_for_open(), min(left, RECONNECT_SECONDS))
                 continue
             try:
-                return await self._send(principal, target, method, call, deadline)
+                return await self._send(principal, target, method, call, answer, deadline)
             except ConnectorLost as lost:
                 sent_to = target.connector_id if lost.was_sent else sent_to
                 await asyncio.sleep(RETRY_SECONDS)
             except NotSent:
-                return _too_late(method, was_sent=sent_to is not None)
+                return _too_late(method, answer, was_sent=sent_to is not None)
             except TimeoutError:
-                return _too_late(method, was_sent=True)
+                return _too_late(method, answer, was_sent=True)
 
     async def disconnect(self, principal: Principal, connector: OnlineConnector) -> bool:
         """Close a connector's connection, in whichever process; return whether that was done."""
@@ -173,12 +177,18 @@ class Relay:
             raise
 
     async def _send(
-        self, principal: Principal, connector: OnlineConnector, method: str, call: Call, deadline: float
-    ) -> CallResult:
+        self,
+        principal: Principal,
+        connector: OnlineConnector,
+        method: str,
+        call: Call,
+        answer: type[A],
+        deadline: float,
+    ) -> A:
         """Send a call on the connection, or store it for the process that holds it, and wait for the answer."""
         connection = self._connections.of(principal, connector.project_id)
         if connection is not None and connection.connection_id == connector.line_id:
-            return await connection.call(method, call, deadline)
+            return await connection.call(method, call, answer, deadline)
         if connector.process_id == self._process_id:
             raise ConnectorLost(was_sent=False)  # it closed after the lookup
         left = deadline - time.monotonic()
@@ -190,14 +200,14 @@ class Relay:
 
         try:
             relayed = _new_call(call.call_id, connector, method, timed)
-            answer = await self._calls.ask(principal, relayed, left, is_connected)
+            stored = await self._calls.ask(principal, relayed, left, is_connected)
         except NoAnswer as failure:
             if not failure.is_late:
                 raise ConnectorLost(was_sent=failure.was_taken) from None
             raise TimeoutError if failure.was_taken else NotSent from None
-        if answer.lost is not None:
-            raise ConnectorLost(was_sent=answer.lost)
-        return ANSWERS[method].model_validate(answer.result)
+        if stored.lost is not None:
+            raise ConnectorLost(was_sent=stored.lost)
+        return answer.model_validate(stored.result)
 
     # Calls of other processes
 
@@ -238,7 +248,7 @@ class Relay:
             left = (relayed.expires_at - relayed.read_at).total_seconds()  # both by the database's clock
             deadline = time.monotonic() + min(left, call.timeout_ms / 1000)
             may_send = partial(self._calls.take, principal, relayed.id)
-            result = await connection.call(relayed.method, call, deadline, may_send)
+            result = await connection.call(relayed.method, call, ANSWERS[relayed.method], deadline, may_send)
         except ConnectorLost as lost:
             return RelayAnswer(lost=lost.was_sent)
         except (KeyError, ValidationError):  # the other process runs another version
@@ -263,13 +273,13 @@ def _new_call(
     return NewRelayCall(call_id, connector.project_id, connector.process_id, method, document)
 
 
-def _too_late(method: str, *, was_sent: bool) -> CallResult:
+def _too_late(method: str, answer: type[A], *, was_sent: bool) -> A:
     if not was_sent:
-        return CallResult(success=False, code="timed_out", error=_NOT_SENT)
+        return answer(success=False, code="timed_out", error=_NOT_SENT)
     if method in MUTATING_METHODS:
-        return CallResult(
+        return answer(
             success=False,
             code="unknown",
             error="The user's machine did not answer in time. It may have been done or not: check before you retry.",
         )
-    return CallResult(success=False, code="timed_out", error="The user's machine did not answer in time. Try again.")
+    return answer(success=False, code="timed_out", error="The user's machine did not answer in time. Try again.")

@@ -9,7 +9,7 @@ from artel.connector_gateway.folder_calls import ASKS_IN_TERMINAL, FolderCalls, 
 from artel.connector_gateway.relay import Relay
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.approvals import NewRedo, NewUndo, UndoComparison, UndoneFile
-from artel.contract.connector import CallFields, CompareCall, RedoCall, UndoCall
+from artel.contract.connector import CallFields, CompareAnswer, CompareCall, RedoCall, UndoAnswer, UndoCall
 from artel.db.engine import Database
 from artel.db.lease import LeaseRepository
 from artel.db.tx import Tx
@@ -23,7 +23,6 @@ UNDO_SECONDS = 25.0
 MAX_FILES = 100  # whose outcome is recorded
 MAX_PATH = 1_024
 _PUT_BACK = ("restored", "removed")
-_RECORDED = ("path", "turn_id", "outcome")  # of each file
 
 log = get_logger(__name__)
 
@@ -61,9 +60,8 @@ async def compare(
     """Return what the undo of a file would change now."""
     await _require_turn(database, principal, project_id, turn_id)
     call = CompareCall(**fields_of_user(principal, UNDO_SECONDS), of_turn=turn_id, path=path)
-    found = await FolderCalls(database, relay).call(principal, project_id, "workspace/compare", call)
-    shown = {name: found.more.get(name) for name in ("diff", "notice")}
-    return UndoComparison(path=path, sha256=found.more.get("sha256") or "", **shown)
+    found = await FolderCalls(database, relay).call(principal, project_id, "workspace/compare", call, CompareAnswer)
+    return UndoComparison(path=path, sha256=found.sha256 or "", diff=found.diff or "", notice=found.notice)
 
 
 async def _require_turn(database: Database, principal: Principal, project_id: int, turn_id: str) -> None:
@@ -84,9 +82,9 @@ async def _swap(
     connector: OnlineConnector | None,
 ) -> list[UndoneFile]:
     """Call the connector and record the outcome; return each file's, or raise if no file was touched."""
-    result = await relay.call(principal, row.project_id, f"workspace/{row.tool}", call, connector)
-    files = result.more.get("files", [])
-    recorded = [{name: storable(file[name])[:MAX_PATH] for name in _RECORDED} for file in files[:MAX_FILES]]
+    result = await relay.call(principal, row.project_id, f"workspace/{row.tool}", call, UndoAnswer, connector)
+    files = result.files or []
+    recorded = [{name: storable(str(text))[:MAX_PATH] for name, text in file.items()} for file in files[:MAX_FILES]]
     error = result.error and result.error[:ERROR_CHARACTERS]
     ended = replace(row, status=status_of(result), error=error, arguments=row.arguments | {"files": recorded})
     try:

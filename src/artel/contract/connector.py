@@ -296,7 +296,7 @@ MUTATING_METHODS = frozenset({*WRITING_METHODS, "workspace/run"})
 
 
 class CallResult(_Message):
-    """Result of a call. Further fields depend on the method; a failed call has `error` and `code`."""
+    """Result of a call, as a connector sends it. Further fields depend on the method; a failed call has `error`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -304,15 +304,7 @@ class CallResult(_Message):
     error: str | None = None
     code: Code | None = None
 
-    @property
-    def more(self) -> dict[str, Any]:
-        """All fields except `success`, `error` and `code`, without None."""
-        names = [name for name in type(self).model_fields if name in self.model_fields_set - _COMMON_FIELDS]
-        fields = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in {**fields, **(self.model_extra or {})}.items() if value is not None}
 
-
-_COMMON_FIELDS = frozenset({"success", "error", "code"})
 _Error = Annotated[
     str, BeforeValidator(lambda error: error[:MAX_ERROR_CHARACTERS] if isinstance(error, str) else error)
 ]
@@ -370,6 +362,12 @@ class CallAnswer(CallResult):
     notice: Annotated[str, Field(max_length=1_000)] | None = None
     expires_seconds: float | None = None
     where: _Line | None = None  # where the user is asked; set by the server if the connector is older
+
+    def document(self) -> dict[str, JsonValue]:
+        """Return what the connector sent, for models and people to read: all fields but `success`, `error`, `code`."""
+        names = self.model_fields_set - CallResult.model_fields.keys()
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name in names}
+        return {name: value for name, value in fields.items() if value is not None}
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:

@@ -1,6 +1,8 @@
 """Request and response bodies of the HTTP API. Requests refuse unknown fields and text that no database can store."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
@@ -206,6 +208,22 @@ class Page(ResponseBody, Generic[T]):
     total: int = Field(description="Total number of items on all pages.", examples=[1])
     limit: int = Field(examples=[50])
     offset: int = Field(examples=[0])
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Which page of a list is wanted: `limit` items, after the first `offset`."""
+
+    limit: int
+    offset: int = 0
+
+    def page(self, items: list[T], total: int) -> Page[T]:
+        """Return the page with these items."""
+        return Page(items=items, total=total, limit=self.limit, offset=self.offset)
+
+    def cut(self, items: Sequence[T]) -> list[T]:
+        """Return those of all items that are on the page."""
+        return list(items[self.offset : self.offset + self.limit])
 
 
 class FieldError(ResponseBody):

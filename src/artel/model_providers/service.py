@@ -10,7 +10,7 @@ from artel.auth.login import Login
 from artel.auth.principal import Principal
 from artel.brain.providers import PROVIDERS, StoredProvider
 from artel.brain.router import BrainRouter, ModelChoice, ModelRules
-from artel.contract.http import Page
+from artel.contract.http import Page, PageRequest
 from artel.contract.models import (
     DiscoveredServer,
     DiscoveredServers,
@@ -91,13 +91,13 @@ class ModelProviders:
 
     # Providers
 
-    async def list(self, limit: int, offset: int) -> Page[Provider]:
+    async def list(self, paging: PageRequest) -> Page[Provider]:
         """Return a page of providers: those of the environment, then the stored ones, oldest first."""
         await self.refresh()
         accounts = [account for account in self._brain.accounts if not account.stored and not account.provider.vague]
         found = [environment_provider(account) for account in accounts]
         found += [self._shown(row) for row in self._effective.stored.providers]
-        return Page(items=found[offset : offset + limit], total=len(found), limit=limit, offset=offset)
+        return paging.page(paging.cut(found), len(found))
 
     async def add(self, administrator: Principal, new: NewProvider) -> Provider:
         """Store a provider; its models can be used at once."""

@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Literal
 
 from artel.brain.brain import Brain
@@ -99,20 +98,16 @@ class AgentNode:
         brain: Brain,
         settings: Settings,
         *,
-        folder: Path | None = None,
         is_embedded: bool = False,
         is_demo: bool = False,
     ) -> None:
-        """`folder` holds the node's own data, by default in the data folder; an embedded node is part of a server.
-
-        `is_demo`: the demo brain answers for its model, and is announced instead of it.
-        """
+        """An embedded node is part of a server. `is_demo`: the demo brain answers for its model, and is announced."""
         self.status = NodeStatus(file, connection.protocol, is_demo=is_demo)
         self.connection = connection
         self.brain = brain
         self.settings = settings
         self.finished: asyncio.Future[NodeExit] = asyncio.get_running_loop().create_future()
-        self._folder = folder or node_folder(settings, file.name)
+        self._folder = node_folder(settings, file.name)
         self._is_embedded = is_embedded
         self._parts: NodeParts | None = None
         self._stopping: asyncio.Task[None] | None = None

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, get_args
@@ -15,7 +15,8 @@ from artel.agent_loop.loop import Run, ask, load_graphs, run_loop
 from artel.agent_loop.parking import Parked, State, dump_state, load_state
 from artel.agent_loop.task import MOST_TOOL_CALLS, AgentSpec, LoopSettings, Tally
 from artel.brain.brain import Brain, BudgetGuard, Message, Part, Schema, ToolCall
-from artel.brain.errors import ModelAnswerInvalid, ModelError
+from artel.brain.errors import ModelAnswerInvalid
+from artel.brain.retries import ModelRetries
 from artel.brain.structured import SchemaMismatch
 from artel.contract.agent_file import AgentFile, Capability
 from artel.contract.node_messages import (
@@ -60,7 +61,6 @@ MAX_BACKOFF_SECONDS = 30.0
 MAX_PROBLEM_CHARACTERS = 500
 
 P = TypeVar("P", bound=BaseModel)
-T = TypeVar("T")
 
 _PARTS = frozenset(get_args(Part))
 _POINTS: dict[str, kill_points.NodeMomentName] = {
@@ -176,7 +176,9 @@ class CommandTask:
         self._can_ask = False  # whether the sender can ask a person
         self._seconds_before = 0.0
         self._calls_before = 0
-        self._retries = 0
+        most = min(request.max_retries, self._file.limits.max_retries)
+        backoff = Backoff(min(request.backoff_seconds, MAX_BACKOFF_SECONDS), MAX_BACKOFF_SECONDS)
+        self._retries = ModelRetries(backoff, most, partial(log.warning, "task_retried"))
         self._began = time.monotonic()
         self._deadline = self._began + min(request.seconds, self._file.limits.max_execution_time_seconds)
         self._state: State | None = None
@@ -197,7 +199,7 @@ class CommandTask:
                 self._state = await self._prepare()
                 kill_points.reached("node.checked")
                 try:
-                    await self._retried(partial(self._go_on, self._state))
+                    await self._retries.run(partial(self._go_on, self._state), self._deadline)
                 except Parked:
                     self.is_parked = True
                     return await self._tool_calls(self._state)
@@ -242,7 +244,7 @@ class CommandTask:
         instruction = _WRITE_PARAMS.format(name=capability.name, description=capability.description or capability.name)
         schema = Schema("params", capability.input_schema)
         question = partial(ask, state, self._run(), (Message("system", instruction),), schema)
-        completion = await self._retried(question)
+        completion = await self._retries.run(question, self._deadline)
         params = completion.parsed
         return await checked_params(capability, params if isinstance(params, dict) else {})
 
@@ -368,21 +370,6 @@ class CommandTask:
         """Run the loop, from where it failed if it did."""
         await run_loop(self._run(state), state)
 
-    async def _retried(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Return what a step returns; repeat it after transient failures of the model, within the task's limits."""
-        most = min(self._request.max_retries, self._file.limits.max_retries)
-        backoff = Backoff(min(self._request.backoff_seconds, MAX_BACKOFF_SECONDS), MAX_BACKOFF_SECONDS)
-        while True:
-            try:
-                return await step()
-            except ModelError as failure:
-                pause = max(backoff.seconds(self._retries), failure.retry_after or 0)
-                if not failure.transient or self._retries >= most or time.monotonic() + pause >= self._deadline:
-                    raise
-                self._retries += 1
-                log.warning("task_retried", error=failure.detail, retry=self._retries, pause_seconds=round(pause, 3))
-                await asyncio.sleep(pause)
-
     async def _tool_calls(self, state: State) -> JsonValue:
         """Return the calls that the worker space is asked for, with the state to go on with."""
         names = {tool.name for tool in self._space_tools}
@@ -445,7 +432,7 @@ class CommandTask:
         wanted = Schema("output", schema)
         question = partial(ask, state, self._run(state), (instruction,), wanted, repair_invalid=False)
         try:
-            completion = await self._retried(question)
+            completion = await self._retries.run(question, self._deadline)
         except ModelAnswerInvalid as failure:
             raise OutputInvalid(
                 f"The output of {state.action} does not match its schema, also not after one repair: {failure.detail}"

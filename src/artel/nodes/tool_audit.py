@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from artel.connector.audit_log import MAX_BYTES, AuditLog
+from artel.connector.audit_log import AuditLog
 from artel.logs import get_logger, mask
 from artel.nodes.task_scope import TaskScope
 from artel.tools.toolbox import SHOWN_CHARACTERS, AuditRecord, without_contents
@@ -16,10 +16,10 @@ log = get_logger(__name__)
 class ToolAudit:
     """The audit log of one node; the file holds up to four times 5 MB."""
 
-    def __init__(self, node: str, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, node: str, folder: Path) -> None:
         self._node = node
         self._folder = folder
-        self._file = AuditLog(folder / FILE_NAME, max_bytes)
+        self._file = AuditLog(folder / FILE_NAME)
 
     def of(self, scope: TaskScope) -> "TaskAudit":
         """Return the audit of one task."""

@@ -20,7 +20,7 @@ from artel.budgets.money import dollars, micros
 from artel.budgets.month import shortage
 from artel.contract.approvals import ApprovalChanges, PlanPrice, TaskChange
 from artel.contract.events import TaskProgress
-from artel.contract.http import Agent
+from artel.contract.http import Agent, PageRequest
 from artel.contract.parked_run import ParkedRun
 from artel.db.hints import MemoriesChanged, WorkWaiting
 from artel.db.tables import workflows
@@ -338,8 +338,7 @@ def list_workflows(
     status: str | None,
     project_id: int | None,
     session_id: str | None,
-    limit: int,
-    offset: int,
+    paging: PageRequest,
 ) -> tuple[list[tuple[Workflow, list[WorkflowTask]]], int]:
     """Return a page of workflows with their tasks, newest first, and the number of all."""
     conditions: list[ColumnElement[bool]] = []
@@ -353,7 +352,7 @@ def list_workflows(
         if project_id not in (None, session.project_id):
             raise SessionNotFound("Session not found")
         conditions.append(workflows.c.session_id == session_id)
-    page, total = WorkflowRepository(connection, principal).page(conditions, limit, offset)
+    page, total = WorkflowRepository(connection, principal).page(conditions, paging)
     tasks = TaskRepository(connection, principal).of(*(workflow.id for workflow in page))
     return [(workflow, [task for task in tasks if task.workflow_id == workflow.id]) for workflow in page], total
 

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Row, Select, bindparam, func, or_
 
 from artel.contract.chat import UsageShown
 from artel.contract.estimates import StoredEstimate
+from artel.contract.http import PageRequest
 from artel.contract.parked_run import ParkedRun
 from artel.db.tables import plan_cache, tasks, workflows
 from artel.db.tenant import TenantRepository, prepared
@@ -64,10 +65,10 @@ class WorkflowRepository(TenantRepository):
         statement = self._select(workflows.c.id).where(workflows.c.session_id == session_id)
         return list(self.connection.execute(statement).scalars())
 
-    def page(self, conditions: Sequence[ColumnElement[bool]], limit: int, offset: int) -> tuple[list[Workflow], int]:
+    def page(self, conditions: Sequence[ColumnElement[bool]], paging: PageRequest) -> tuple[list[Workflow], int]:
         """Return a page of workflows, newest first, and the number of all."""
         newest = workflows.c.created_at.desc(), workflows.c.id.desc()
-        rows = self._find(*conditions, order_by=newest, limit=limit, offset=offset)
+        rows = self._find(*conditions, order_by=newest, limit=paging.limit, offset=paging.offset)
         return [_workflow(row) for row in rows], self._count(*conditions)
 
     def move(self, workflow_id: str, before: Iterable[WorkflowStatus], **values: Any) -> bool:

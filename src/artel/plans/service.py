@@ -11,7 +11,7 @@ from artel.budgets.money import dollars, dollars_or_none
 from artel.contract.approvals import TaskChange
 from artel.contract.chat import WorkflowState, WorkflowTaskState
 from artel.contract.estimates import StoredEstimate
-from artel.contract.http import Page
+from artel.contract.http import Page, PageRequest
 from artel.db.engine import Database
 from artel.ids import uuid7
 from artel.plans import commands
@@ -35,18 +35,16 @@ class WorkflowService:
         status: WorkflowStatus | None,
         project_id: int | None,
         session_id: str | None,
-        limit: int,
-        offset: int,
+        paging: PageRequest,
     ) -> Page[WorkflowState]:
         """Return a page of workflows, newest first, with long texts shortened."""
 
-        def read(connection: Connection) -> tuple[list[WorkflowState], int]:
-            found, total = commands.list_workflows(connection, user, status, project_id, session_id, limit, offset)
+        def read(connection: Connection) -> Page[WorkflowState]:
+            found, total = commands.list_workflows(connection, user, status, project_id, session_id, paging)
             refused = _refused(connection, user, [workflow for workflow, _ in found])
-            return [_shortened(_state(workflow, tasks, refused)) for workflow, tasks in found], total
+            return paging.page([_shortened(_state(workflow, tasks, refused)) for workflow, tasks in found], total)
 
-        items, total = await self._database.read(read)
-        return Page(items=items, total=total, limit=limit, offset=offset)
+        return await self._database.read(read)
 
     async def show(self, user: Principal, workflow_id: str) -> WorkflowState:
         def read(connection: Connection) -> WorkflowState:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Row, Select, bindparam
 
-from artel.contract.http import NewProject, Project, ProjectChanges
+from artel.contract.http import NewProject, PageRequest, Project, ProjectChanges
 from artel.contract.project_settings import EffectiveSettings
 from artel.db.tables import projects, users
 from artel.db.tenant import TenantRepository, prepared
@@ -37,9 +37,9 @@ class ProjectRepository(TenantRepository):
         """Return the number of the user's projects."""
         return self._count()
 
-    def page(self, limit: int, offset: int) -> list[Project]:
+    def page(self, paging: PageRequest) -> list[Project]:
         """Return a page of projects, oldest first."""
-        return [_project(row) for row in self._find(order_by=[projects.c.id], limit=limit, offset=offset)]
+        return [_project(row) for row in self._find(order_by=[projects.c.id], limit=paging.limit, offset=paging.offset)]
 
     def lock(self, project_id: int) -> None:
         """Lock the project until the commit against changes, deletion and new agents, or raise ProjectNotFound."""

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from artel.agents.repository import AgentRepository
 from artel.agents.starter_pack import root_agent, starter_pack
 from artel.auth.principal import Principal
-from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
+from artel.contract.http import NewProject, Page, PageRequest, Project, ProjectChanges, ProjectWithAgents
 from artel.contract.project_settings import EffectiveSettings
 from artel.db.tx import Tx
 from artel.errors import LimitReached
@@ -46,16 +46,16 @@ def ensure_default_project(tx: Tx, rules: ProjectRules) -> Project:
     return projects.default() or create_project(tx, NewProject(name=DEFAULT_NAME), rules, is_default=True)
 
 
-def list_projects(connection: Connection, principal: Principal, limit: int, offset: int) -> Page[Project]:
+def list_projects(connection: Connection, principal: Principal, paging: PageRequest) -> Page[Project]:
     """Return a page of the user's projects."""
     projects = ProjectRepository(connection, principal)
-    return Page(items=projects.page(limit, offset), total=projects.count(), limit=limit, offset=offset)
+    return paging.page(projects.page(paging), projects.count())
 
 
 def get_project(connection: Connection, principal: Principal, project_id: int) -> ProjectWithAgents:
     """Return one project with its agents."""
     project = ProjectRepository(connection, principal).get(project_id)
-    agents = AgentRepository(connection, principal).page(project_id, MAX_AGENTS, 0)
+    agents = AgentRepository(connection, principal).page(project_id, PageRequest(MAX_AGENTS))
     return ProjectWithAgents(**dict(project), agents=agents)
 
 

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -16,14 +16,18 @@ from artel.connector_gateway.relay import new_call_fields
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.chat import ToolCallResult
 from artel.contract.connector import (
+    ANSWERS,
     CALLS,
     MUTATING_METHODS,
     Call,
+    CallAnswer,
     CallFields,
-    CallResult,
+    ReadAnswer,
     ReadCall,
+    StatAnswer,
     StatCall,
     UserApproval,
+    WriteAnswer,
 )
 from artel.contract.http import Agent
 from artel.db.retries import with_outage_retry
@@ -61,6 +65,8 @@ ALIVE_SECONDS = 5.0
 
 _CANCELLED = "It was cancelled. If it was sent before, whether it was done is not known."
 _LEVELS = {tool.name: tool.level for tool in (*READ_TOOLS, *WRITE_TOOLS)}
+
+A = TypeVar("A", bound=CallAnswer)
 
 log = get_logger(__name__)
 
@@ -115,29 +121,24 @@ class RunFiles:
     async def file_state(self, path: str) -> FileState:
         """Return the current hash and size of a file."""
         call = StatCall(**self._fields(LOOK_SECONDS), path=path, with_sha256=True)
-        result = await self._look("workspace/stat", call)
-        if result.code == "file_not_found":
+        found = await self._look("workspace/stat", call, StatAnswer)
+        if found.code == "file_not_found":
             return FileState(sha256="")
-        about = result.more
-        sha256, size = about.get("sha256"), about.get("size")
-        return FileState(
-            sha256 if isinstance(sha256, str) and len(sha256) <= SHA256_CHARACTERS else None,
-            size if isinstance(size, int) and about.get("type") == "file" else None,
-        )
+        has_hash = found.sha256 is not None and len(found.sha256) <= SHA256_CHARACTERS
+        return FileState(found.sha256 if has_hash else None, found.size if found.type == "file" else None)
 
     async def file_beginning(self, path: str, lines: int) -> FileBeginning | None:
         """Return the first lines of a file; None if it can't be read, or is no text."""
         rules = (await self.policy()).paths(ReadFile.name)
         call = ReadCall(**self._fields(LOOK_SECONDS), path=path, lines=lines, **rules)
-        found = (await self._look("workspace/read", call)).more
-        content, total, sha256 = found.get("content"), found.get("total_lines"), found.get("sha256")
-        if isinstance(content, str) and isinstance(total, int) and isinstance(sha256, str):
-            return FileBeginning(content, total, sha256)
-        return None
+        found = await self._look("workspace/read", call, ReadAnswer)
+        if found.content is None or found.total_lines is None or found.sha256 is None:
+            return None
+        return FileBeginning(found.content, found.total_lines, found.sha256)
 
-    async def _look(self, method: str, call: Call) -> CallResult:
+    async def _look(self, method: str, call: Call, answer: type[A]) -> A:
         """Return the answer to a call for an approval, which is no call of the agent."""
-        return await self._services.relay.call(self._space.principal, self._space.project_id, method, call)
+        return await self._services.relay.call(self._space.principal, self._space.project_id, method, call, answer)
 
     def hash_of(self, path: str) -> str | None:
         """Return the hash that a file had when this run last read or wrote it."""
@@ -151,7 +152,7 @@ class RunFiles:
 
     async def call_connector(
         self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None
-    ) -> CallResult:
+    ) -> CallAnswer:
         """Return the result of a call to the user's connector; log the call and its end exactly once."""
         approval_id = approval.approval_id if approval else None
         record = AuditRecord(tool, params, _LEVELS[tool], "sent", approval_id=approval_id)
@@ -170,27 +171,28 @@ class RunFiles:
         await self._note_end(changed, status_of(result), result.error, contents)
         return result
 
-    async def _shown(self, tool: str, result: CallResult) -> ToolCallResult | None:
+    async def _shown(self, tool: str, result: CallAnswer) -> ToolCallResult | None:
         """Return what is shown of a result, without what the rules of the project deny."""
         if status_of(result) != "done" or tool in CHANGING_TOOLS:
             return None
-        filtered = (await self.policy()).filtered(tool, first_entries(result.more))
+        document = result.document()
+        filtered = (await self.policy()).filtered(tool, first_entries(document))
         shown = shown_result(filtered)
-        total = max((len(each) for each in result.more.values() if isinstance(each, list)), default=0)
+        total = max((len(each) for each in document.values() if isinstance(each, list)), default=0)
         if shown is None or shown.count is None or total <= MOST_ENTRIES:
             return shown
         return shown.model_copy(update={"is_cut": True, "count": total})
 
     async def _send(
         self, row: ToolCallRow, method: str, params: Mapping[str, Any], approval: Decision | None
-    ) -> CallResult:
+    ) -> CallAnswer:
         space, approved = self._space, None
         rules = (await self.policy()).paths(row.tool)
         if approval is not None:
             holds: Any = approval.holds if approval.holds in ("once", "session", "always") else "once"
             hashes = {"old_sha256": approval.old_sha256, "new_sha256": approval.new_sha256}
             approved = UserApproval(id=approval.approval_id, holds=holds, **hashes)
-        is_run = method == "workspace/run"
+        is_run, answer = method == "workspace/run", ANSWERS[method]
         fields = self._fields(RUN_SECONDS if is_run else CALL_SECONDS) | {"call_id": row.id}
         try:
             call = CALLS[method].model_validate({**params, **rules, "approval": approved, **fields})
@@ -198,18 +200,18 @@ class RunFiles:
             wrong = invalid.errors()[0]  # without the input
             field = ".".join(str(step) for step in wrong["loc"]) or "the call"
             why = f"{field[:100]}: {wrong['msg'][:200]}"
-            return CallResult(success=False, code="failed", error=f"It was not sent: {why}. Correct it.")
+            return answer(success=False, code="failed", error=f"It was not sent: {why}. Correct it.")
         is_allowed, serving = await self._database.run(_note_sent, row)
         if not is_allowed:
-            return CallResult(success=False, code="refused", error="The approval was used before. Ask again.")
+            return answer(success=False, code="refused", error="The approval was used before. Ask again.")
         keep_alive = asyncio.ensure_future(self._keep_alive()) if is_run else None
         try:
-            result = await self._services.relay.call(space.principal, space.project_id, method, call, serving)
+            result = await self._services.relay.call(space.principal, space.project_id, method, call, answer, serving)
         finally:
             if keep_alive is not None:
                 keep_alive.cancel()
         if result.code == "asks" and serving:
-            return result.model_copy(update={"where": result.more.get("where") or serving.mode})
+            return result.model_copy(update={"where": result.where or serving.mode})
         return result
 
     def _fields(self, seconds: float) -> CallFields:
@@ -261,17 +263,15 @@ def _finish(tx: Tx, row: ToolCallRow, contents: CallContents) -> None:
     finish_call(tx, row, replace(contents, is_in_approval=is_there))
 
 
-def _changed(row: ToolCallRow, result: CallResult) -> tuple[ToolCallRow, str | None]:
+def _changed(row: ToolCallRow, result: CallAnswer) -> tuple[ToolCallRow, str | None]:
     """Return a call with what the connector tells of its change, and the diff; older connectors tell nothing."""
-    told = result.more
-    diff, holds, grant = told.get("diff"), told.get("holds"), told.get("grant")
-    if row.tool not in CHANGING_TOOLS or status_of(result) != "done" or not isinstance(diff, str):
+    if not isinstance(result, WriteAnswer) or status_of(result) != "done" or result.diff is None:
         return row, None
-    diff = storable(diff)
+    diff = storable(result.diff)
     added, removed = count_lines(diff)
-    is_unasked = holds in _UNASKED
-    grant = storable(grant) if is_unasked and isinstance(grant, str) else None
-    return replace(row, added=added, removed=removed, holds=holds if is_unasked else None, grant=grant), diff
+    holds = result.holds if result.holds in _UNASKED else None
+    grant = storable(result.grant) if holds and result.grant is not None else None
+    return replace(row, added=added, removed=removed, holds=holds, grant=grant), diff
 
 
 def _key(path: str) -> str:

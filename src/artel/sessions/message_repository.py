@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, or_
 
 from artel.attachments.repository import StoredAttachment, load_attachments
 from artel.contract.chat import Rating
+from artel.contract.http import PageRequest
 from artel.db.tables import messages
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import MessageNotFound
@@ -164,10 +165,10 @@ class MessageRepository(TenantRepository):
         """Return the session's messages up to a number."""
         return _messages(self._find(messages.c.session_id == session_id, messages.c.number <= number))
 
-    def containing(self, text: str, session_id: str | None, limit: int, offset: int) -> list[FoundMessage]:
+    def containing(self, text: str, session_id: str | None, paging: PageRequest) -> list[FoundMessage]:
         """Return a page of the messages of all sessions or one that contain the text, newest first."""
         newest = messages.c.created_at.desc(), messages.c.id.desc()
-        rows = self._find(*_contains(text, session_id), order_by=newest, limit=limit, offset=offset)
+        rows = self._find(*_contains(text, session_id), order_by=newest, limit=paging.limit, offset=paging.offset)
         return [FoundMessage(row.session_id, row.project_id, _message(row)) for row in rows]
 
     def count_containing(self, text: str, session_id: str | None) -> int:
@@ -178,10 +179,12 @@ class MessageRepository(TenantRepository):
         """Return the number of the session's messages, optionally of one role."""
         return self._count(*_in_session(session_id, role))
 
-    def page(self, session_id: str, role: str | None, limit: int, offset: int) -> list[StoredMessage]:
+    def page(self, session_id: str, role: str | None, paging: PageRequest) -> list[StoredMessage]:
         """Return a page of messages, oldest first."""
         in_session = _in_session(session_id, role)
-        return _messages(self._find(*in_session, order_by=[messages.c.number], limit=limit, offset=offset))
+        return _messages(
+            self._find(*in_session, order_by=[messages.c.number], limit=paging.limit, offset=paging.offset)
+        )
 
     def newest(self, session_id: str, limit: int, role: str | None = None) -> list[StoredMessage]:
         """Return the last messages, in order."""

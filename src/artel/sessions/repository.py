@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, case, or_
 from sqlalchemy.sql.dml import ReturningUpdate
 
+from artel.contract.http import PageRequest
 from artel.db.tables import sessions
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import SessionNotFound
@@ -107,15 +108,15 @@ class SessionRepository(TenantRepository):
         """Return the number of sessions of all projects or one, optionally without or only archived ones."""
         return self._count(*_in(project_id, archived))
 
-    def page(self, limit: int, offset: int, project_id: int | None, *, archived: bool) -> list[StoredSession]:
+    def page(self, paging: PageRequest, project_id: int | None, *, archived: bool) -> list[StoredSession]:
         """Return a page of sessions of all projects or one, most recently used first."""
-        found = self._find(*_in(project_id, archived), order_by=_NEWEST, limit=limit, offset=offset)
+        found = self._find(*_in(project_id, archived), order_by=_NEWEST, limit=paging.limit, offset=paging.offset)
         return [_session(row) for row in found]
 
-    def failed(self, since: datetime, limit: int, offset: int) -> tuple[list[StoredSession], int]:
+    def failed(self, since: datetime, paging: PageRequest) -> tuple[list[StoredSession], int]:
         """Return a page of the sessions used since a time whose last turn failed, newest first, and their number."""
         wanted = sessions.c.failed.is_(True), sessions.c.archived.is_(False), sessions.c.updated_at > since
-        found = self._find(*wanted, order_by=_NEWEST, limit=limit, offset=offset)
+        found = self._find(*wanted, order_by=_NEWEST, limit=paging.limit, offset=paging.offset)
         return [_session(row) for row in found], self._count(*wanted)
 
     def find(self, session_id: str) -> StoredSession | None:
@@ -139,10 +140,12 @@ class SessionRepository(TenantRepository):
         rows = self._find(sessions.c.id.in_(ids), columns=[sessions.c.id, sessions.c.title]) if ids else []
         return {row.id: row.title for row in rows}
 
-    def titled(self, text: str, limit: int, offset: int) -> list[StoredSession]:
+    def titled(self, text: str, paging: PageRequest) -> list[StoredSession]:
         """Return a page of the sessions whose title contains the text, most recently used first."""
         contains = sessions.c.title.icontains(text, autoescape=True)
-        return [_session(row) for row in self._find(contains, order_by=_NEWEST, limit=limit, offset=offset)]
+        return [
+            _session(row) for row in self._find(contains, order_by=_NEWEST, limit=paging.limit, offset=paging.offset)
+        ]
 
     def count_titled(self, text: str) -> int:
         """Return the number of sessions whose title contains the text."""

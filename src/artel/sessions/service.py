@@ -2,7 +2,7 @@
 
 from artel.auth.principal import Principal
 from artel.contract.chat import ChatMessage, Found, NewFeedback
-from artel.contract.http import Page, Session
+from artel.contract.http import Page, PageRequest, Session
 from artel.db.engine import SEARCHERS
 from artel.errors import SearchTooLong, TooManySearches
 from artel.ids import uuid7
@@ -25,7 +25,7 @@ class SessionService:
         self._search_seconds = search_seconds
         self._searches = PerUserLock(SEARCHERS)
 
-    async def search(self, user: Principal, text: str, session_id: str | None, limit: int, offset: int) -> Page[Found]:
+    async def search(self, user: Principal, text: str, session_id: str | None, paging: PageRequest) -> Page[Found]:
         """Return a page of the user's sessions and messages that contain the text, or of one session's messages."""
         if self._searches.count(user.user_id) >= MAX_SEARCHES:
             raise TooManySearches(
@@ -34,7 +34,7 @@ class SessionService:
         seconds = self._search_seconds
         try:
             async with self._searches.lock(user.user_id):
-                wanted = text, session_id, limit, offset
+                wanted = text, session_id, paging
                 return await self._database.read_within(seconds, sessions.search, user, *wanted)
         except TimeoutError:
             raise SearchTooLong(

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
 from artel.contract.chat import ChatMessage, Found, SessionWithMessages
-from artel.contract.http import NewSession, Page, Session, SessionChanges
+from artel.contract.http import NewSession, Page, PageRequest, Session, SessionChanges
 from artel.db.hints import SessionListChanged
 from artel.db.tx import Tx
 from artel.errors import IdempotencyKeyReused, LimitReached
@@ -48,15 +48,15 @@ def create_session(tx: Tx, session_id: str, new: NewSession, rules: ProjectRules
 
 
 def list_sessions(
-    connection: Connection, principal: Principal, project_id: int | None, archived: bool, limit: int, offset: int
+    connection: Connection, principal: Principal, project_id: int | None, archived: bool, paging: PageRequest
 ) -> Page[Session]:
     """Return a page of the user's sessions, of all projects or one, without or only archived ones."""
     sessions = SessionRepository(connection, principal)
     if project_id is not None:
         ProjectRepository(connection, principal).get(project_id)
-    found = sessions.page(limit, offset, project_id, archived=archived)
+    found = sessions.page(paging, project_id, archived=archived)
     total = sessions.count(project_id, archived=archived)
-    return Page(items=shown_sessions(connection, principal, found), total=total, limit=limit, offset=offset)
+    return paging.page(shown_sessions(connection, principal, found), total)
 
 
 def update_session(tx: Tx, session_id: str, changes: SessionChanges) -> Session:
@@ -88,8 +88,7 @@ def list_messages(
     principal: Principal,
     session_id: str,
     role: str | None,
-    limit: int,
-    offset: int,
+    paging: PageRequest,
     last: int | None = None,
 ) -> Page[ChatMessage]:
     """Return a page of a session's messages, oldest first; with `last` the newest ones, in order."""
@@ -97,11 +96,11 @@ def list_messages(
     messages = MessageRepository(connection, principal)
     total = messages.count(session_id, role)
     if last is None:
-        found = messages.page(session_id, role, limit, offset)
+        found = messages.page(session_id, role, paging)
     else:
         found = messages.newest(session_id, last, role)
-        limit, offset = last, max(0, total - len(found))
-    return Page(items=shown_messages(connection, principal, found), total=total, limit=limit, offset=offset)
+        paging = PageRequest(last, max(0, total - len(found)))
+    return paging.page(shown_messages(connection, principal, found), total)
 
 
 def last_event(connection: Connection, principal: Principal, session_id: str) -> int:
@@ -110,7 +109,7 @@ def last_event(connection: Connection, principal: Principal, session_id: str) ->
 
 
 def search(
-    connection: Connection, principal: Principal, text: str, session_id: str | None, limit: int, offset: int
+    connection: Connection, principal: Principal, text: str, session_id: str | None, paging: PageRequest
 ) -> Page[Found]:
     """Return a page of the user's sessions and messages that contain the text, sessions first; or of one session."""
     sessions, messages = SessionRepository(connection, principal), MessageRepository(connection, principal)
@@ -118,7 +117,7 @@ def search(
         sessions.get(session_id)
     title_count = sessions.count_titled(text) if session_id is None else 0
     message_count = messages.count_containing(text, session_id)
-    titled = sessions.titled(text, limit, offset) if title_count else []
+    titled = sessions.titled(text, paging) if title_count else []
     items = [
         Found(
             kind="session",
@@ -132,8 +131,9 @@ def search(
         )
         for session in titled
     ]
-    if len(items) < limit:
-        found = messages.containing(text, session_id, limit - len(items), max(0, offset - title_count))
+    if len(items) < paging.limit:
+        rest = PageRequest(paging.limit - len(items), max(0, paging.offset - title_count))
+        found = messages.containing(text, session_id, rest)
         titles = sessions.titles({each.session_id for each in found})
         items += [
             Found(
@@ -148,7 +148,7 @@ def search(
             )
             for each in found
         ]
-    return Page(items=items, total=title_count + message_count, limit=limit, offset=offset)
+    return paging.page(items, title_count + message_count)
 
 
 def _excerpt(content: str, text: str) -> str:

@@ -7,7 +7,7 @@ from artel.auth.principal import Principal
 from artel.brain.brain import Message
 from artel.connector_gateway.relay import new_call_fields
 from artel.connector_gateway.repository import find_connector
-from artel.contract.connector import GUIDANCE, ReadCall
+from artel.contract.connector import GUIDANCE, ReadAnswer, ReadCall
 from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.spaces.services import SpaceServices
@@ -39,9 +39,8 @@ class Guidance:
             if not read_at or time.monotonic() - read_at > FRESH_SECONDS:
                 call = ReadCall(**new_call_fields(self._principal, self._epoch, READ_SECONDS), path=GUIDANCE)
                 scope = self._principal, self._project_id
-                result = await self._services.relay.call(*scope, "workspace/read", call)
-                content = result.more.get("content")
-                text = content[:MAX_CHARACTERS] if result.success and isinstance(content, str) else ""
+                result = await self._services.relay.call(*scope, "workspace/read", call, ReadAnswer)
+                text = (result.content or "")[:MAX_CHARACTERS] if result.success else ""
                 self._cached = {serving.line_id: (time.monotonic(), text)}
         except ArtelError as failure:
             log.info("guidance_not_read", project_id=self._project_id, reason=failure.detail)

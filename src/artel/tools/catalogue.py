@@ -5,7 +5,7 @@ from typing import Any
 
 from artel.brain.brain import ToolSchema
 from artel.contract.approvals import ToolShown
-from artel.contract.http import Page
+from artel.contract.http import Page, PageRequest
 from artel.contract.project_settings import PolicySettings
 from artel.tools.family import SpawnAgent
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS, DeleteFile
@@ -27,7 +27,7 @@ def schemas_of(names: Collection[str]) -> tuple[ToolSchema, ...]:
     return tuple(schema for name, schema in SCHEMAS.items() if name in names)
 
 
-def shown_tools(settings: PolicySettings, limit: int, offset: int) -> Page[ToolShown]:
+def shown_tools(settings: PolicySettings, paging: PageRequest) -> Page[ToolShown]:
     """Return a page of the tools, with the rules for them in a project's settings."""
     policy = Policy(settings)
     items = [
@@ -40,6 +40,6 @@ def shown_tools(settings: PolicySettings, limit: int, offset: int) -> Page[ToolS
             requires_approval=policy.requires_approval(schema.name, level) or schema.name == DeleteFile.name,
             parameters=dict(schema.parameters),
         )
-        for schema, level in TOOLS[offset : offset + limit]
+        for schema, level in paging.cut(TOOLS)
     ]
-    return Page(items=items, total=len(TOOLS), limit=limit, offset=offset)
+    return paging.page(items, len(TOOLS))

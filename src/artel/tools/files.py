@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from artel.contract.approval_details import ToolDetails
-from artel.contract.connector import MAX_DIFF_CHARACTERS, CallResult, lost_for_good
+from artel.contract.connector import CallAnswer, ReadAnswer, WriteAnswer, lost_for_good
 from artel.paths.errors import PathError
 from artel.paths.policy import MAX_PATH_BYTES, is_protected, split_path
 from artel.tools.consent import Decision, NeedsApproval, Question
@@ -19,7 +19,7 @@ SHOWN_LINES, SHOWN_CHARACTERS = 200, 16_000  # of a file that would be deleted
 # Fields of a result for the user's decision, and those that the decision is bound to.
 _QUESTION_FIELDS = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256", "warning", "notice")
 # Fields of a result that the model does not get.
-_INTERNAL_FIELDS = frozenset({"success", "error", "code", "holds", *_QUESTION_FIELDS})
+_INTERNAL_FIELDS = frozenset({"holds", *_QUESTION_FIELDS})
 
 _PATH = argument(
     "string",
@@ -53,7 +53,7 @@ class Files(Protocol):
 
     async def call_connector(
         self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None
-    ) -> CallResult:
+    ) -> CallAnswer:
         """Return the connector's answer; a failed result if it is offline, too late, or refuses."""
 
     async def file_state(self, path: str) -> FileState:
@@ -83,12 +83,7 @@ class FileTool(Tool):
         """Call the connector; raise NeedsApproval if that asks the user."""
         result = await self._files.call_connector(self.name, self.method, self.params(arguments, approval), approval)
         if result.code == "asks":
-            fields = result.more
-            details = {
-                name: fields[name][:MAX_DIFF_CHARACTERS]
-                for name in _QUESTION_FIELDS
-                if isinstance(fields.get(name), str)
-            }
+            details = {name: value for name in _QUESTION_FIELDS if (value := getattr(result, name)) is not None}
             question = self.question(arguments)
             risk: Risk = "high" if "warning" in details else question.risk if question else "normal"
             if "warning" in details:
@@ -96,16 +91,14 @@ class FileTool(Tool):
             raise NeedsApproval(Question(self.name, dict(arguments), risk, ToolDetails(**details)))
         if not result.success:
             return ToolResult.failure(result.error or "The call failed on the user's machine.")
-        self.on_success(arguments, result)
-        data: Any = {name: value for name, value in result.more.items() if name not in _INTERNAL_FIELDS}
+        if isinstance(result, ReadAnswer | WriteAnswer):  # so that a later write fails if the file has changed
+            self._files.remember_hash(arguments["path"], result.sha256)
+        data: Any = {name: value for name, value in result.document().items() if name not in _INTERNAL_FIELDS}
         return ToolResult(success=True, data=data)
 
     def params(self, arguments: Mapping[str, Any], _approval: Decision | None) -> dict[str, Any]:
         """Return the parameters for the connector."""
         return dict(arguments)
-
-    def on_success(self, arguments: Mapping[str, Any], result: CallResult) -> None:
-        """Handle the result of a successful call."""
 
 
 class ReadFile(FileTool):
@@ -126,10 +119,6 @@ class ReadFile(FileTool):
     def params(self, arguments: Mapping[str, Any], _approval: Decision | None) -> dict[str, Any]:
         """Return the parameters with integers: a model may write 5.0."""
         return {name: value if isinstance(value, str) else int(value) for name, value in arguments.items()}
-
-    def on_success(self, arguments: Mapping[str, Any], result: CallResult) -> None:
-        """Remember the file's hash, so that a later write fails if the file has changed."""
-        self._files.remember_hash(arguments["path"], result.more.get("sha256"))
 
 
 class ListDirectory(FileTool):
@@ -199,10 +188,6 @@ class ChangingTool(FileTool):
         if if_match is None and approval is not None and self.question(arguments) is not None:
             if_match = approval.old_sha256
         return {**arguments, **({} if if_match is None else {"if_match": if_match})}
-
-    def on_success(self, arguments: Mapping[str, Any], result: CallResult) -> None:
-        """Remember the hash of the written file."""
-        self._files.remember_hash(arguments["path"], result.more.get("sha256"))
 
 
 class WriteFile(ChangingTool):

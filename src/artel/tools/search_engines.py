@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from artel.text import encodable, one_line
 from artel.tools.http_response import WebFailed
 from artel.tools.user_threads import UserThreads
-from artel.tools.web_client import Resolve, WebClient
+from artel.tools.web_client import WebClient
 from artel.web_address import MAX_URL_CHARACTERS, WebRefused, WebRules, parse_url
 
 SEARCH_SECONDS = 20.0
@@ -86,7 +86,7 @@ class Ddgs:
 class Searxng:
     """Asks a SearXNG server, and no other host."""
 
-    def __init__(self, url: str, *, resolve: Resolve | None = None) -> None:
+    def __init__(self, url: str) -> None:
         try:
             target = parse_url(url)
         except WebRefused as refused:
@@ -96,7 +96,7 @@ class Searxng:
         self._name = target.authority
         authority = f"[{target.host}]" if ":" in target.host else target.host
         own_host = WebRules(allowed_hosts=(), private_hosts=(f"{authority}:{target.port}",), ports=())
-        self._client = WebClient(own_host, resolve=resolve)
+        self._client = WebClient(own_host)
 
     async def search(self, query: str, most: int, user_id: int = 0) -> list[WebHit]:
         """Return what the server finds."""

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
 from artel.contract.chat import Failure
-from artel.contract.http import Page
+from artel.contract.http import Page, PageRequest
 from artel.projects.repository import ProjectRepository
 from artel.sessions.repository import SessionRepository
 from artel.text import shorten
@@ -16,10 +16,10 @@ from artel.turns.repository import TurnRepository
 ERROR_CHARACTERS = 500
 
 
-def list_failures(connection: Connection, principal: Principal, days: int, limit: int, offset: int) -> Page[Failure]:
+def list_failures(connection: Connection, principal: Principal, days: int, paging: PageRequest) -> Page[Failure]:
     """Return a page of the turns that failed last in their sessions, newest first; without archived sessions."""
     since = datetime.now(UTC) - timedelta(days=days)
-    sessions, total = SessionRepository(connection, principal).failed(since, limit, offset)
+    sessions, total = SessionRepository(connection, principal).failed(since, paging)
     project_ids = {session.project_id for session in sessions}
     turns = TurnRepository(connection, principal).last_failed(project_ids, [session.id for session in sessions])
     projects = ProjectRepository(connection, principal).names(project_ids)
@@ -41,4 +41,4 @@ def list_failures(connection: Connection, principal: Principal, days: int, limit
         for session in sessions
         if (turn := turns.get(session.id)) is not None
     ]
-    return Page(items=items, total=total, limit=limit, offset=offset)
+    return paging.page(items, total)

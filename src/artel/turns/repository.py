@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func, or_, tuple_
 
 from artel.contract.chat import ContextItem, UsageShown
+from artel.contract.http import PageRequest
 from artel.contract.parked_run import ParkedRun
 from artel.db.tables import turns
 from artel.db.tenant import TenantRepository, prepared
@@ -113,13 +114,13 @@ class TurnRepository(TenantRepository):
         return turn_of(row) if row else None
 
     def page(
-        self, project_id: int, session_id: str, statuses: Sequence[str], limit: int, offset: int
+        self, project_id: int, session_id: str, statuses: Sequence[str], paging: PageRequest
     ) -> tuple[list[Turn], int]:
         """Return a page of a session's turns with these statuses, oldest first, and their number."""
         wanted = [turns.c.project_id == project_id, turns.c.session_id == session_id, turns.c.status.in_(statuses)]
         if not any(TurnStatus(status).is_terminal for status in statuses):
             wanted.append(_unfinished())  # they have an index of their own
-        rows = self._find(*wanted, order_by=[turns.c.number], limit=limit, offset=offset)
+        rows = self._find(*wanted, order_by=[turns.c.number], limit=paging.limit, offset=paging.offset)
         return [turn_of(row) for row in rows], self._count(*wanted)
 
     def last_failed(self, project_ids: Collection[int], session_ids: Collection[str]) -> dict[str, Turn]:

@@ -12,6 +12,7 @@ from artel import kill_points
 from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
 from artel.contract.events import AnswerContinued, MessageChanged
+from artel.contract.http import PageRequest
 from artel.db.tx import Tx
 from artel.errors import IdempotencyKeyReused, NotCutOff, TurnNotOver, TurnStarted
 from artel.events.session_log import SessionLog
@@ -87,8 +88,8 @@ def continue_answer(tx: Tx, session_id: str, cut_off_turn_id: str, turn_id: str,
 
 
 def list_turns(
-    connection: Connection, principal: Principal, session_id: str, statuses: Sequence[str], limit: int, offset: int
+    connection: Connection, principal: Principal, session_id: str, statuses: Sequence[str], paging: PageRequest
 ) -> tuple[list[Turn], int]:
     """Return a page of the turns of a session with these statuses, oldest first, and their number."""
     project_id = SessionRepository(connection, principal).get(session_id).project_id
-    return TurnRepository(connection, principal).page(project_id, session_id, statuses, limit, offset)
+    return TurnRepository(connection, principal).page(project_id, session_id, statuses, paging)

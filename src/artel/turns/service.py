@@ -13,7 +13,7 @@ from artel.auth.principal import Principal
 from artel.brain.errors import ContextTooLarge
 from artel.brain.tokens import count_tokens, is_ready
 from artel.contract.chat import MessageAccepted, MessageResponse, Retry, TurnContext, TurnState
-from artel.contract.http import Page
+from artel.contract.http import Page, PageRequest
 from artel.errors import (
     AgentFailed,
     AgentInError,
@@ -152,11 +152,11 @@ class ChatService:
         return _state(turn)
 
     async def list(
-        self, user: Principal, session_id: str, statuses: Sequence[str], limit: int, offset: int
+        self, user: Principal, session_id: str, statuses: Sequence[str], paging: PageRequest
     ) -> Page[TurnState]:
         """Return a page of the turns of a session with these statuses, oldest first."""
-        turns, total = await self._database.read(list_turns, user, session_id, statuses, limit, offset)
-        return Page(items=[_state(turn) for turn in turns], total=total, limit=limit, offset=offset)
+        turns, total = await self._database.read(list_turns, user, session_id, statuses, paging)
+        return paging.page([_state(turn) for turn in turns], total)
 
     async def reply(self, user: Principal, turn: Turn, seconds: float) -> MessageResponse | MessageAccepted:
         """Wait for the answer to a turn and return it; after `seconds`, or if the user must decide, return the turn."""

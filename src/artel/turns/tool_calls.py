@@ -9,7 +9,8 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Text, and_, cast,
 
 from artel.auth.principal import Principal
 from artel.contract.chat import ToolCallResult
-from artel.contract.connector import CallResult
+from artel.contract.connector import CallAnswer, WriteAnswer
+from artel.contract.http import PageRequest
 from artel.db.tables import tool_calls
 from artel.db.tenant import TenantRepository
 from artel.db.tool_call_tables import tool_call_contents
@@ -125,9 +126,9 @@ class ToolCallRepository(TenantRepository):
             values["arguments"] = call.arguments  # now with what became of each file
         return self._change(values, tool_calls.c.id == call.id)
 
-    def page(self, project_id: int, session_id: str | None, limit: int, offset: int) -> list[ToolCallRow]:
+    def page(self, project_id: int, session_id: str | None, paging: PageRequest) -> list[ToolCallRow]:
         newest = tool_calls.c.created_at.desc(), tool_calls.c.id.desc()
-        rows = self._find(*_in(project_id, session_id), order_by=newest, limit=limit, offset=offset)
+        rows = self._find(*_in(project_id, session_id), order_by=newest, limit=paging.limit, offset=paging.offset)
         return [_call(row) for row in rows]
 
     def count(self, project_id: int, session_id: str | None) -> int:
@@ -151,7 +152,7 @@ class ToolCallRepository(TenantRepository):
         return [_call(row) for row in self._find(tool_calls.c.id.in_(ids))] if ids else []
 
     def changed_turns(
-        self, project_id: int, tools: Collection[str], limit: int, offset: int
+        self, project_id: int, tools: Collection[str], paging: PageRequest
     ) -> tuple[list[tuple[str, datetime]], int]:
         """Return a page of the turns that changed files with these tools, newest first, and the number of all.
 
@@ -160,7 +161,7 @@ class ToolCallRepository(TenantRepository):
         changes = *_in(project_id, None), *_done(tools), tool_calls.c.turn_id.is_not(None)
         at = func.max(tool_calls.c.created_at)
         turns = self._select(tool_calls.c.turn_id, at).where(*changes).group_by(tool_calls.c.turn_id)
-        page = turns.order_by(at.desc(), tool_calls.c.turn_id.desc()).limit(limit).offset(offset)
+        page = turns.order_by(at.desc(), tool_calls.c.turn_id.desc()).limit(paging.limit).offset(paging.offset)
         total = self._select(func.count(tool_calls.c.turn_id.distinct())).where(*changes)
         found = [(turn_id, last) for turn_id, last in self.connection.execute(page)]
         return found, int(self.connection.execute(total).scalar_one())
@@ -221,8 +222,7 @@ def list_calls(
     connection: Connection,
     principal: Principal,
     project_id: int,
-    limit: int,
-    offset: int,
+    paging: PageRequest,
     session_id: str | None = None,
 ) -> tuple[list[ToolCallRow], int]:
     """Return a page of the calls of a project or session, newest first, and their total."""
@@ -230,12 +230,12 @@ def list_calls(
     if session_id is not None and SessionRepository(connection, principal).get(session_id).project_id != project_id:
         raise SessionNotFound("Session not found")
     calls = ToolCallRepository(connection, principal)
-    return calls.page(project_id, session_id, limit, offset), calls.count(project_id, session_id)
+    return calls.page(project_id, session_id, paging), calls.count(project_id, session_id)
 
 
-def status_of(result: CallResult) -> str:
+def status_of(result: CallAnswer) -> str:
     """Return the status to store for a connector's result."""
-    if result.success and result.more.get("unchanged"):
+    if result.success and isinstance(result, WriteAnswer) and result.unchanged:
         return "unchanged"
     return "done" if result.success else _STATUSES.get(result.code or "", "failed")
 

@@ -19,6 +19,7 @@ from artel.contract.events import (
     EventData,
     MessageCreated,
 )
+from artel.contract.http import PageRequest
 from artel.db.tx import Tx
 from artel.errors import AgentQueueFull, AttachmentInvalid, IdempotencyKeyReused, ImagesNotSupported, SessionBusy
 from artel.events.session_log import SessionLog
@@ -193,7 +194,7 @@ def _require_images(tx: Tx, turn: Turn, takes_images: Callable[[str], bool]) -> 
     """Raise ImagesNotSupported unless the agent of a turn, or one of the orchestrator's agents, can look at images."""
     agents = AgentRepository(tx)
     if turn.agent_id is None:
-        team = agents.page(turn.project_id, MAX_AGENTS, 0)
+        team = agents.page(turn.project_id, PageRequest(MAX_AGENTS))
         if team and not any(agent.runtime != "node" and takes_images(agent.model) for agent in team):
             models = ", ".join(dict.fromkeys(agent.model for agent in team))
             raise ImagesNotSupported(

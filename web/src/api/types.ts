@@ -2025,7 +2025,7 @@ export interface Operations {
   };
   "GET /my/chat/{session_id}/messages": {
     path: { session_id: string | number };
-    query: { limit?: number; offset?: number; role?: string | null; last?: number | null };
+    query: { role?: string | null; last?: number | null; limit?: number; offset?: number };
     headers: undefined;
     body: undefined;
     response: PageChatMessage;
@@ -2039,7 +2039,7 @@ export interface Operations {
   };
   "GET /my/chat/{session_id}/timeline": {
     path: { session_id: string | number };
-    query: { limit?: number; offset?: number; last?: number | null; before?: string | null };
+    query: { last?: number | null; before?: string | null; limit?: number; offset?: number };
     headers: undefined;
     body: undefined;
     response: PageTimelineItem;
@@ -2053,7 +2053,7 @@ export interface Operations {
   };
   "GET /my/chat/{session_id}/turns": {
     path: { session_id: string | number };
-    query: { limit?: number; offset?: number; status?: string };
+    query: { status?: string; limit?: number; offset?: number };
     headers: undefined;
     body: undefined;
     response: PageTurnState;
@@ -2095,7 +2095,7 @@ export interface Operations {
   };
   "GET /my/search": {
     path: undefined;
-    query: { q: string; limit?: number; offset?: number; session_id?: string | null };
+    query: { q: string; session_id?: string | null; limit?: number; offset?: number };
     headers: undefined;
     body: undefined;
     response: PageFound;
@@ -2291,7 +2291,7 @@ export interface Operations {
   };
   "GET /my/projects/{project_id}/agents/{agent_id}/context": {
     path: { project_id: string | number; agent_id: string | number };
-    query: { limit?: number; offset?: number; type?: string; success?: boolean };
+    query: { type?: string; success?: boolean; limit?: number; offset?: number };
     headers: undefined;
     body: undefined;
     response: PageMemory;
@@ -2396,7 +2396,7 @@ export interface Operations {
   };
   "GET /my/chat/sessions": {
     path: undefined;
-    query: { limit?: number; offset?: number; project_id?: number | null; archived?: boolean };
+    query: { project_id?: number | null; archived?: boolean; limit?: number; offset?: number };
     headers: undefined;
     body: undefined;
     response: PageSession;
@@ -2578,7 +2578,7 @@ export interface Operations {
   };
   "GET /my/approvals": {
     path: undefined;
-    query: { status?: string | null; limit?: number; offset?: number; session_id?: string | null };
+    query: { status?: string | null; session_id?: string | null; limit?: number; offset?: number };
     headers: undefined;
     body: undefined;
     response: PageApprovalState;
@@ -2655,7 +2655,7 @@ export interface Operations {
   };
   "GET /my/projects/{project_id}/audit": {
     path: { project_id: string | number };
-    query: { limit?: number; offset?: number; session_id?: string | null };
+    query: { session_id?: string | null; limit?: number; offset?: number };
     headers: undefined;
     body: undefined;
     response: PageAuditedCall;

@@ -10,6 +10,16 @@ down_revision = None
 
 
 def upgrade() -> None:
+    _create_login_attempts()
+    _create_users()
+    _create_installation()
+    _create_projects()
+    _create_agents()
+    installation = sa.table("installation", sa.column("id", sa.Integer), sa.column("compatible_since", sa.String))
+    op.bulk_insert(installation, [{"id": 1, "compatible_since": revision}])
+
+
+def _create_login_attempts() -> None:
     op.create_table(
         "login_attempts",
         sa.Column("key", sa.String(64), primary_key=True),
@@ -18,6 +28,9 @@ def upgrade() -> None:
         sa.Column("forget_at", MOMENT, nullable=False),
     )
     op.create_index(None, "login_attempts", ["forget_at"])
+
+
+def _create_users() -> None:
     op.create_table(
         "users",
         sa.Column("id", ID, primary_key=True),
@@ -35,6 +48,9 @@ def upgrade() -> None:
     create_partial_index(
         "uq_users_local_email", "users", "email", where="issuer IS NULL AND deleted_at IS NULL", unique=True
     )
+
+
+def _create_installation() -> None:
     op.create_table(
         "installation",
         sa.Column("id", sa.Integer, autoincrement=False, primary_key=True),
@@ -42,6 +58,9 @@ def upgrade() -> None:
         sa.Column("compatible_since", sa.String(32), nullable=False),
         sa.ForeignKeyConstraint(["first_user_id"], ["users.id"]),
     )
+
+
+def _create_projects() -> None:
     op.create_table(
         "projects",
         sa.Column("id", ID, primary_key=True),
@@ -56,6 +75,9 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     create_partial_index("uq_projects_default", "projects", "user_id", where="is_default", unique=True)
+
+
+def _create_agents() -> None:
     op.create_table(
         "agents",
         sa.Column("id", ID, primary_key=True),
@@ -82,5 +104,3 @@ def upgrade() -> None:
     )
     op.create_index(None, "agents", ["parent_agent_id"])
     op.create_index(None, "agents", ["user_id", "project_id"])
-    installation = sa.table("installation", sa.column("id", sa.Integer), sa.column("compatible_since", sa.String))
-    op.bulk_insert(installation, [{"id": 1, "compatible_since": revision}])

@@ -10,6 +10,13 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
+    _create_sessions()
+    _create_events()
+    _create_messages()
+    _create_turns()
+
+
+def _create_sessions() -> None:
     op.create_table(
         "sessions",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -21,6 +28,9 @@ def upgrade() -> None:
         sa.UniqueConstraint("user_id", "project_id", "id"),
     )
     op.create_index(None, "sessions", ["user_id", "updated_at"])
+
+
+def _create_events() -> None:
     op.create_table(
         "events",
         sa.Column("user_id", ID, autoincrement=False, primary_key=True),
@@ -33,6 +43,9 @@ def upgrade() -> None:
         sa.Column("created_at", MOMENT, nullable=False),
         session_key(),
     )
+
+
+def _create_messages() -> None:
     op.create_table(
         "messages",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -48,6 +61,9 @@ def upgrade() -> None:
         sa.Column("created_at", MOMENT, nullable=False),
         sa.UniqueConstraint("user_id", "project_id", "session_id", "number"),
     )
+
+
+def _create_turns() -> None:
     op.create_table(
         "turns",
         sa.Column("id", sa.String(36), primary_key=True),

@@ -16,11 +16,25 @@ def upgrade() -> None:
     op.add_column("turns", sa.Column("context", sa.JSON(none_as_null=True)))
     op.add_column("messages", sa.Column("turn_number", sa.Integer, server_default="0", nullable=False))
     op.create_index("ix_messages_session_id_turn_number_number", "messages", ["session_id", "turn_number", "number"])
+    _create_hosts()
+    _create_index_chores()
+    _create_alerts()
+    _create_memory_archives()
+    _create_project_events()
+    _create_space_calls()
+    _create_spaces()
+    _create_memories()
+
+
+def _create_hosts() -> None:
     op.create_table(
         "hosts",
         sa.Column("id", sa.String(36), primary_key=True),
         sa.Column("expires_at", MOMENT, nullable=False),
     )
+
+
+def _create_index_chores() -> None:
     op.create_table(
         "index_chores",
         sa.Column("id", ID, primary_key=True),
@@ -30,6 +44,9 @@ def upgrade() -> None:
         sa.Column("created_at", MOMENT, nullable=False),
         sqlite_autoincrement=True,
     )
+
+
+def _create_alerts() -> None:
     op.create_table(
         "alerts",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -45,6 +62,9 @@ def upgrade() -> None:
     create_partial_index(
         "uq_alerts_open", "alerts", "project_id", "kind", "subject", where="resolved_at IS NULL", unique=True
     )
+
+
+def _create_memory_archives() -> None:
     op.create_table(
         "memory_archives",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -55,6 +75,9 @@ def upgrade() -> None:
         sa.Column("created_at", MOMENT, nullable=False),
     )
     op.create_index(None, "memory_archives", ["user_id", "project_id"])
+
+
+def _create_project_events() -> None:
     op.create_table(
         "project_events",
         sa.Column("user_id", ID, autoincrement=False, primary_key=True),
@@ -65,6 +88,9 @@ def upgrade() -> None:
         sa.Column("created_at", MOMENT, nullable=False),
         project_key(),
     )
+
+
+def _create_space_calls() -> None:
     op.create_table(
         "space_calls",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -75,6 +101,9 @@ def upgrade() -> None:
         sa.Column("expires_at", MOMENT, nullable=False),
     )
     op.create_index(None, "space_calls", ["user_id", "project_id"])
+
+
+def _create_spaces() -> None:
     op.create_table(
         "spaces",
         sa.Column("project_id", ID, autoincrement=False, primary_key=True),
@@ -85,6 +114,9 @@ def upgrade() -> None:
         project_key(),
     )
     op.create_index(None, "spaces", ["owner"])
+
+
+def _create_memories() -> None:
     op.create_table(
         "memories",
         sa.Column("id", sa.String(36), primary_key=True),

@@ -10,6 +10,14 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
+    _create_connectors()
+    _create_relay_calls()
+    _create_tool_calls()
+    _create_approvals()
+    op.add_column("turns", sa.Column("parked", sa.JSON(none_as_null=True)))
+
+
+def _create_connectors() -> None:
     op.create_table(
         "connectors",
         sa.Column("project_id", ID, autoincrement=False, primary_key=True),
@@ -26,6 +34,9 @@ def upgrade() -> None:
         sa.Column("expires_at", MOMENT, nullable=False),
         project_key(),
     )
+
+
+def _create_relay_calls() -> None:
     op.create_table(
         "relay_calls",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -37,6 +48,9 @@ def upgrade() -> None:
         sa.Column("expires_at", MOMENT, nullable=False),
     )
     op.create_index(None, "relay_calls", ["process_id"])
+
+
+def _create_tool_calls() -> None:
     op.create_table(
         "tool_calls",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -56,6 +70,9 @@ def upgrade() -> None:
         sa.Column("finished_at", MOMENT),
     )
     op.create_index(None, "tool_calls", ["user_id", "project_id", "created_at"])
+
+
+def _create_approvals() -> None:
     op.create_table(
         "approvals",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -81,4 +98,3 @@ def upgrade() -> None:
     create_partial_index("ix_approvals_pending", "approvals", "expires_at", where="status = 'pending'")
     op.create_index(None, "approvals", ["turn_id"])
     op.create_index(None, "approvals", ["user_id", "created_at"])
-    op.add_column("turns", sa.Column("parked", sa.JSON(none_as_null=True)))

@@ -16,6 +16,14 @@ def upgrade() -> None:
         installation.add_column(sa.Column("key", sa.String(36), nullable=False, server_default=str(uuid.uuid4())))
     with op.batch_alter_table("installation") as installation:
         installation.alter_column("key", server_default=None)
+    _create_budgets()
+    _create_plan_cache()
+    _create_reservations()
+    _create_workflows()
+    _create_tasks()
+
+
+def _create_budgets() -> None:
     op.create_table(
         "budgets",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -28,6 +36,9 @@ def upgrade() -> None:
         sa.Column("created_at", MOMENT, nullable=False),
         sa.UniqueConstraint("project_id", "kind", "scope"),
     )
+
+
+def _create_plan_cache() -> None:
     op.create_table(
         "plan_cache",
         sa.Column("project_id", ID, autoincrement=False, primary_key=True),
@@ -37,6 +48,9 @@ def upgrade() -> None:
         sa.Column("created_at", MOMENT, nullable=False),
         project_key(),
     )
+
+
+def _create_reservations() -> None:
     op.create_table(
         "reservations",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -50,6 +64,9 @@ def upgrade() -> None:
         project_key(),
     )
     op.create_index(None, "reservations", ["turn_id"])
+
+
+def _create_workflows() -> None:
     op.create_table(
         "workflows",
         sa.Column("id", sa.String(36), primary_key=True),
@@ -74,6 +91,9 @@ def upgrade() -> None:
     )
     op.create_index(None, "workflows", ["turn_id"])
     op.create_index(None, "workflows", ["user_id", "created_at"])
+
+
+def _create_tasks() -> None:
     op.create_table(
         "tasks",
         sa.Column("workflow_id", sa.String(36), sa.ForeignKey("workflows.id", ondelete="CASCADE"), primary_key=True),
