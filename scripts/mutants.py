@@ -67,7 +67,7 @@ class Copy:
 
     def page_tests_fail(self) -> bool:
         """Whether a unit test of the web UI fails in the copy."""
-        command = [self.python, "scripts/web.py", "test"]
+        command = [str(self.python), "scripts/web.py", "test"]
         return (
             subprocess.run(command, check=False, cwd=self.root, capture_output=True, timeout=MUTANT_SECONDS).returncode
             != 0
