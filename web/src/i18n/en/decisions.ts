@@ -8,6 +8,7 @@ export const decisions = {
   wants_delete: "{agent} wants to delete",
   wants_run: "{agent} wants to run",
   wants_call: "{agent} wants to use",
+  wants_known: "{agent} wants to:",
   wants_plan: { one: "A plan of {count} task", other: "A plan of {count} tasks" },
   wants_budget: "The plan costs more than agreed",
   ofMany: "{place} of {count}",

@@ -9,6 +9,7 @@ export const decisions: Translated<typeof english> = {
   wants_delete: "{agent} хочет удалить",
   wants_run: "{agent} хочет выполнить",
   wants_call: "{agent} хочет использовать",
+  wants_known: "{agent} хочет:",
   wants_plan: { one: "План из {count} задачи", few: "План из {count} задач", many: "План из {count} задач", other: "План из {count} задачи" },
   wants_budget: "План выходит дороже, чем договаривались",
   ofMany: "{place} из {count}",

@@ -9,6 +9,7 @@ export const decisions: Translated<typeof english> = {
   wants_delete: "{agent} 想删除",
   wants_run: "{agent} 想运行",
   wants_call: "{agent} 想使用",
+  wants_known: "{agent} 想要：",
   wants_plan: { other: "包含 {count} 个任务的计划" },
   wants_budget: "计划的花费超出约定",
   ofMany: "第 {place} 个，共 {count} 个",
