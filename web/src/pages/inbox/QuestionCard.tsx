@@ -66,7 +66,7 @@ function Where({ place, at, onOpen }: { place: Place; at: string; onOpen?: () =>
     <p className={styles.where}>
       <span className="data">{t("inbox.where", { project: visible(place.project_name ?? ""), conversation: visible(place.session_title ?? "") })}</span>
       <Moment at={at} />
-      <Link to={paths.chat(place.project_id, place.session_id)} {...(onOpen ? { onClick: onOpen } : {})}>
+      <Link to={paths.chat(place.project_id, place.session_id)} className="reach" {...(onOpen ? { onClick: onOpen } : {})}>
         {t("inbox.open")}
       </Link>
     </p>
