@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.browser.visits import Complaints, Held
 from tests.conftest import StartServer
 from tests.cut_line import CutLine
 from tests.model_server import Cut, Dictate, Fail, ModelServer, Say
-from tests.people import Person
+from tests.people import Person, client
 from tests.running import Server
 
 HOSTILE = "<img src=x onerror=alert(1)><b>bold</b>"
@@ -27,9 +28,14 @@ def server(start_shared_server: StartServer, models: ModelServer) -> Server:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def administrator(server: Server) -> Person:
-    """The first account of the server."""
+def first(server: Server) -> Person:
+    """The first account of the server, its administrator."""
     return Person.register(server.url)
+
+
+@pytest.fixture
+def administrator(server: Server, first: Person) -> Person:
+    return replace(first, http=client(server.url, first.token))
 
 
 @pytest.fixture
