@@ -205,6 +205,10 @@ class BudgetExceeded(ArtelError, kind=Kind.CONFLICT, code="budget_exceeded"):
         self.budget_id = budget_id
 
 
+class AccountBudgetExceeded(BudgetExceeded, code="account_budget_exceeded"):
+    """The maximum cost of a model call exceeds what is left of the limit that an administrator set for the account."""
+
+
 class AgentInError(ArtelError, kind=Kind.UNAVAILABLE, code="agent_in_error"):
     """The agent has failed several times in a row and takes no tasks for a while."""
 

@@ -189,12 +189,12 @@ def test_user_budget_covers_all_projects_and_deleted_ones(
 
     limits(monthly_budget_usd=spent)
     refused = user.post(user.session(second["id"]), mark, "thrifty")
-    problem = assert_problem(refused, 409, "budget_exceeded")
+    problem = assert_problem(refused, 409, "account_budget_exceeded")
     assert "Ask an administrator" in problem["detail"]
 
     assert user.http.delete(f"/my/projects/{first['id']}").status_code == 204
     assert limits()["spent_usd"] == spent
-    assert_problem(user.post(user.session(second["id"]), mark, "thrifty"), 409, "budget_exceeded")
+    assert_problem(user.post(user.session(second["id"]), mark, "thrifty"), 409, "account_budget_exceeded")
 
     limits(monthly_budget_usd=-1)
     user.say(user.session(second["id"]), mark, "thrifty")
@@ -219,7 +219,7 @@ def test_user_budget_covers_plans(user: Person, limits: Limits, mark: str) -> No
 
     answer = user.post(session, mark, None, {"Prefer": "wait=60"})
 
-    assert_problem(answer, 409, "budget_exceeded")
+    assert_problem(answer, 409, "account_budget_exceeded")
 
 
 @pytest.mark.req("SEC-05.3")

@@ -28,7 +28,7 @@ def _asked(model: ModelServer, mark: str) -> list[ModelRequest]:
 def test_model_makes_a_title_after_the_first_answer(
     person: Person, script: ByMark, model: ModelServer, mark: str
 ) -> None:
-    script[mark] = [Say("Sunny."), Say('\n"**The weather of tomorrow**."\nIt is about rain.', tokens=(1_000, 100))]
+    script[mark] = [Say("Sunny."), Say('\n"**The weather** of `tomorrow`:"\nIt is about rain.', tokens=(1_000, 100))]
     project = person.project()["id"]
     session = person.session(project)
     url = f"/my/chat/sessions/{session}"

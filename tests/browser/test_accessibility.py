@@ -14,6 +14,8 @@ from tests.model_server import ModelServer
 from tests.sample_project import SampleModel, environment, sample
 from tests.sample_views import View, new_context, show_in, sign_in, views
 
+# Views with all kinds of controls, whose size on a touch screen is checked.
+ON_PHONES = ("chat", "chat-new", "chat-question", "inbox", "files-changes", "agent-tools")
 Look = tuple[ViewportSize, str, dict[str, Any]]
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 # Width, theme and rules of each look. Themes differ in colours only, so that the rest is checked once per width.
@@ -48,7 +50,20 @@ def findings(page: Page, view: View, looks: Iterable[Look]) -> list[str]:
         page.set_viewport_size(size)
         show_in(page, scheme)
         found += [f"{view.name}, {size['width']} px, {scheme}: {text}" for text in page.evaluate(FINDINGS, rules)]
+        if page.evaluate("document.documentElement.scrollHeight > innerHeight"):
+            found.append(f"{view.name}, {size['width']} px: the document is longer than the window")
     return found
+
+
+def small_targets(page: Page) -> list[str]:
+    """Return the controls on a touch screen that are too small for a finger; links in a text are not among them."""
+    small: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll("button, summary, select, textarea, [role=tab], nav a")]
+          .filter((control) => control.checkVisibility() && !control.matches(".reach"))
+          .filter((control) => control.getBoundingClientRect().height < 40)
+          .map((control) => control.outerHTML.slice(0, 120))"""
+    )
+    return small
 
 
 def test_no_page_has_a_serious_finding(
@@ -72,4 +87,12 @@ def test_no_page_has_a_serious_finding(
                 is_plain = view.is_signed_in and view.show is None
                 found += findings(page, view, looks_at(number, view))
             context.close()
+            phone = new_context(browser, server.url, width=390, height=844)
+            page = phone.new_page()
+            sign_in(page, filled.admin)
+            for view in shown:
+                if view.name in ON_PHONES:
+                    view.open(page)
+                    found += [f"{view.name}, too small for a finger: {control}" for control in small_targets(page)]
+            phone.close()
     assert not found, json.dumps(found, indent=1, ensure_ascii=False)

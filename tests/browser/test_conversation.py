@@ -1,7 +1,9 @@
 """What a conversation does in a browser: live, after a reload, without a connection, in two tabs."""
 
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +15,7 @@ from tests.browser.visits import Complaints, Held
 from tests.conftest import StartServer
 from tests.cut_line import CutLine
 from tests.model_server import Cut, Dictate, Fail, ModelServer, Say
-from tests.people import Person
+from tests.people import Person, client
 from tests.running import Server
 
 HOSTILE = "<img src=x onerror=alert(1)><b>bold</b>"
@@ -23,6 +25,17 @@ HOSTILE = "<img src=x onerror=alert(1)><b>bold</b>"
 def server(start_shared_server: StartServer, models: ModelServer) -> Server:
     """A server with a scripted model."""
     return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def first(server: Server) -> Person:
+    """The first account of the server, its administrator."""
+    return Person.register(server.url)
+
+
+@pytest.fixture
+def administrator(server: Server, first: Person) -> Person:
+    return replace(first, http=client(server.url, first.token))
 
 
 @pytest.fixture
@@ -306,3 +319,20 @@ def test_log_keeps_the_place_and_conversations_their_drafts(chat: Chat, models: 
     expect(chat.box).to_be_focused()
     chat.conversations.get_by_role("link", name="Long").click()
     expect(chat.box).to_have_value("Not sent")
+
+
+@pytest.mark.req("SEC-05.2")
+def test_used_up_limit_of_the_account_says_what_to_do_and_leads_to_the_usage(
+    chat: Chat, administrator: Person, models: ModelServer
+) -> None:
+    limit = {"monthly_budget_usd": 0}
+    administrator.http.patch(f"/admin/users/{chat.person.user_id}", json=limit).raise_for_status()
+    chat.open()
+    models.script(Say("Too dear."))
+    chat.send("Write a book")
+    expect(chat.notices).to_contain_text("Monthly budget of your account exceeded")
+    expect(chat.notices).to_contain_text("Ask an administrator to raise it, or wait for the next month.")
+    expect(chat.button("Raise the budget")).to_have_count(0)
+    expect(chat.button("Raise the limit")).to_have_count(0)  # only an administrator can
+    chat.button("Show usage").click()
+    expect(chat.page).to_have_url(re.compile(r"/settings/usage$"))

@@ -358,7 +358,7 @@ def test_everything_that_is_approved_is_shown_with_its_hidden_characters(chat: C
         expect(chat.log).to_contain_text("Three.")
 
     chat.ask(call("write_file", path="notes.md", content="rm -rf ~ \u202e\npath: safe.md"), Say("Four."))
-    expect(chat.bar).to_contain_text("Coder wants to use")
+    expect(chat.bar).to_contain_text("Coder wants to:Write a file of its own workspace")
     expect(warning).to_contain_text("There is 1 hidden character (U+202E); it is shown as \\u202e.")
     # No argument can look like two.
     expect(chat.bar.locator("pre")).to_have_text("path: notes.md\ncontent: rm -rf ~ \\u202e\n  | path: safe.md")

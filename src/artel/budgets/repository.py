@@ -20,7 +20,7 @@ from artel.db.prepared import Rows
 from artel.db.tables import budgets, reservations, user_budgets
 from artel.db.tenant import TenantRepository, prepared
 from artel.db.tx import Tx
-from artel.errors import BudgetExceeded
+from artel.errors import AccountBudgetExceeded, BudgetExceeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +233,10 @@ def reserve(tx: Tx, reservation: Reservation) -> None:
     if month is not None:
         left = left_of_user(tx, month)
         if amount > left:
-            raise BudgetExceeded(
-                f"Monthly budget exceeded: the next call may cost ${dollars(amount):.4f}, and "
-                f"${dollars(max(0, left)):.4f} of your ${dollars(month.limit_micros):.2f} for {month.scope} is left. "
-                "Ask an administrator to raise it."
+            raise AccountBudgetExceeded(
+                f"Monthly budget of your account exceeded: the next call may cost ${dollars(amount):.4f}, and "
+                f"${dollars(max(0, left)):.4f} of ${dollars(month.limit_micros):.2f} for {month.scope} is left. "
+                "Ask an administrator to raise it, or wait for the next month."
             )
     ReservationRepository(tx).add(reservation)
 

@@ -386,7 +386,10 @@ class TimelineFileChange(ResponseBody):
 class TimelineNotice(ResponseBody):
     """Why an answer is missing or incomplete."""
 
-    code: str | None = Field(description="interrupted, cancelled, timeout, budget_exceeded, …", examples=["cancelled"])
+    code: str | None = Field(
+        description="interrupted, cancelled, timeout, budget_exceeded, account_budget_exceeded, …",
+        examples=["cancelled"],
+    )
 
 
 class TimelineItem(ResponseBody):

@@ -15,6 +15,7 @@ from artel.contract.chat import ContextItem
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedNodeRun, ParkedRun
 from artel.errors import (
+    AccountBudgetExceeded,
     AgentInError,
     AgentNotFound,
     AgentNotRegistered,
@@ -50,6 +51,7 @@ _ERROR_TYPES = {
     AgentUnavailable.code: ErrorType.UNAVAILABLE,
     TaskStopped.code: ErrorType.STOPPED,
     BudgetExceeded.code: ErrorType.BUDGET,
+    AccountBudgetExceeded.code: ErrorType.BUDGET,
 }
 
 

@@ -15,6 +15,7 @@ from artel.brain.tokens import count_tokens, is_ready
 from artel.contract.chat import MessageAccepted, MessageResponse, Retry, TurnContext, TurnState
 from artel.contract.http import Page, PageRequest
 from artel.errors import (
+    AccountBudgetExceeded,
     AgentFailed,
     AgentInError,
     AgentNotFound,
@@ -52,7 +53,9 @@ _ENDS: dict[TurnStatus, type[ArtelError]] = {
     TurnStatus.TIMEOUT: TurnTimedOut,
     TurnStatus.CANCELLED: TurnCancelledByUser,
 }
-_REFUSALS: dict[str, type[ArtelError]] = {error.code: error for error in (BudgetExceeded, ContextTooLarge)}
+_REFUSALS: dict[str, type[ArtelError]] = {
+    error.code: error for error in (AccountBudgetExceeded, BudgetExceeded, ContextTooLarge)
+}
 _RETRYABLE: dict[str, type[ArtelError]] = {
     error.code: error for error in (AgentInError, AgentNotRegistered, AgentNotFound, AgentUnavailable, TaskStopped)
 }

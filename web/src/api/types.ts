@@ -1655,7 +1655,7 @@ export interface TimelineItem {
 
 /** Why an answer is missing or incomplete. */
 export interface TimelineNotice {
-  /** interrupted, cancelled, timeout, budget_exceeded, … */
+  /** interrupted, cancelled, timeout, budget_exceeded, account_budget_exceeded, … */
   code: string | null;
 }
 

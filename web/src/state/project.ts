@@ -1,7 +1,7 @@
 // The open project: its agents, its conversations, its folder, what happens in it.
 
 import { call, isAbort } from "@/api/client";
-import { LARGEST_PAGE, firstItems } from "@/api/paging";
+import { LARGEST_PAGE, type Page, firstItems, withPage } from "@/api/paging";
 import { Problem } from "@/api/problem";
 import { type LineState, follow } from "@/api/stream";
 import type { ConnectorState, ProjectEvent, ProjectWithAgents, Session } from "@/api/types";
@@ -18,7 +18,7 @@ export interface ProjectState {
   project: ProjectWithAgents | null;
   /** Most recently used first. */
   sessions: readonly Session[];
-  /** How many the server has told of, and how many there are. */
+  /** How many are loaded, with hidden ones, and how many there are. */
   loadedSessions: number;
   totalSessions: number;
   isLoadingSessions: boolean;
@@ -32,13 +32,29 @@ export interface ProjectState {
 }
 
 type Part = "project" | "sessions" | "connector";
+type LoadPage = (page: { limit: number; offset: number }) => Promise<Page<Session>>;
+
+/** Ids of conversations; null for all. */
+type Changed = ReadonlySet<string> | null;
+
+const union = (one: Changed, other: Changed): Changed => (one === null || other === null ? null : new Set([...one, ...other]));
+const idOf = (session: Session) => session.session_id;
+
+/** A load that the server refused is shown where it matters, or repeated with the next event. */
+function ignoreProblem(failure: unknown): void {
+  if (!(failure instanceof Problem) && !isAbort(failure)) throw failure;
+}
 
 export class OpenProject {
   readonly state: Cell<ProjectState>;
   private readonly stop = new AbortController();
   private readonly waiting = new Map<Part, ReturnType<typeof setTimeout>>();
-  private wantedSessions = LARGEST_PAGE;
+  /** The conversations that are loaded, also hidden ones: the beginning of the server's list. */
+  private loaded: Page<Session> = { items: [], total: 0 };
   private sessionLoads = 0;
+  /** Conversations that have changed since the list was loaded, and since the last load began; null if any may have. */
+  private changed: Changed = null;
+  private changedSinceLoad: Changed = new Set();
   private readonly listeners = new Set<(event: ProjectEvent) => void>();
 
   constructor(readonly id: number) {
@@ -92,42 +108,61 @@ export class OpenProject {
 
   /** Load a part again soon; several wishes at once are one load. */
   reload(part: Part): void {
+    if (part === "sessions") this.changedSinceLoad = null;
+    this.loadSoon(part);
+  }
+
+  private loadSoon(part: Part): void {
     if (this.waiting.has(part) || this.stop.signal.aborted) return;
     const timer = setTimeout(() => {
       this.waiting.delete(part);
-      this.load(part).catch((failure: unknown) => {
-        if (!(failure instanceof Problem) && !isAbort(failure)) throw failure;
-      });
+      this.load(part).catch(ignoreProblem);
     }, SETTLE_MS);
     this.waiting.set(part, timer);
   }
 
-  /** Load further conversations, at the end of the list. */
+  /** Load the next conversations, at the end of the list; while others are on their way, the list asks again after them. */
   loadMoreSessions(): void {
-    this.wantedSessions = this.state.get().loadedSessions + LARGEST_PAGE;
-    this.reload("sessions");
+    if (this.state.get().isLoadingSessions || this.stop.signal.aborted) return;
+    void this.loadSessions(async (page) => {
+      const next = await page({ limit: LARGEST_PAGE, offset: this.loaded.items.length });
+      const list = withPage(this.loaded, next, idOf);
+      // Nothing new: others have moved to the beginning of the server's list, and no event has told of them.
+      return list.items.length > this.loaded.items.length ? list : firstItems(list.items.length + LARGEST_PAGE, page);
+    }).catch(ignoreProblem);
   }
 
   /** Put a conversation that was just made or changed into the list, before the server is asked. */
   putSession(session: Session): void {
-    const others = this.state.get().sessions.filter(({ session_id }) => session_id !== session.session_id);
-    this.change({ sessions: [session, ...others] });
+    const { items, total } = this.loaded;
+    const others = items.filter((other) => idOf(other) !== idOf(session));
+    this.showSessions({ items: [session, ...others], total: total + 1 - (items.length - others.length) });
   }
 
   removeSession(id: string): void {
-    this.change({ sessions: this.state.get().sessions.filter(({ session_id }) => session_id !== id) });
+    const { items, total } = this.loaded;
+    const others = items.filter((session) => idOf(session) !== id);
+    this.showSessions({ items: others, total: total - (items.length - others.length) });
   }
 
   /** Show a conversation nowhere, while it waits to be deleted and after. */
   hideSession(id: string): void {
     this.change({ hidden: new Set([...this.state.get().hidden, id]) });
-    this.removeSession(id);
+    this.showSessions(this.loaded);
   }
 
   /** Show a conversation again that was hidden. */
   unhideSession(id: string): void {
     this.change({ hidden: new Set([...this.state.get().hidden].filter((each) => each !== id)) });
+    this.showSessions(this.loaded);
     this.reload("sessions");
+  }
+
+  private showSessions(list: Page<Session>): void {
+    this.loaded = list;
+    const { hidden } = this.state.get();
+    const sessions = list.items.filter((session) => !hidden.has(idOf(session)));
+    this.change({ sessions, loadedSessions: list.items.length, totalSessions: list.total });
   }
 
   /** Return the name of an agent of the project. */
@@ -140,29 +175,42 @@ export class OpenProject {
     const path = { project_id: this.id };
     if (part === "project") this.change({ project: await call("GET /my/projects/{project_id}", { path }, { signal }) });
     else if (part === "connector") this.change({ connector: await call("GET /my/projects/{project_id}/connector", { path }, { signal }) });
-    else await this.loadSessions(signal);
+    else if (await this.loadSessions((page) => this.refreshedSessions(page))) this.changed = new Set();
   }
 
-  /** Load all conversations that the list has shown, and more if they are wanted. Of loads that overlap, the newest counts. */
-  private async loadSessions(signal: AbortSignal): Promise<void> {
+  /** Load conversations, and show the list that comes of it. Of loads that overlap, the newest counts; return whether this one does. */
+  private async loadSessions(load: (page: LoadPage) => Promise<Page<Session>>): Promise<boolean> {
+    const { signal } = this.stop;
     const number = ++this.sessionLoads;
-    const change = (loaded: Partial<ProjectState>) => {
-      if (number === this.sessionLoads) this.change(loaded);
-    };
+    const isNewest = () => number === this.sessionLoads;
     this.change({ isLoadingSessions: true });
     try {
-      const { items, total } = await firstItems(this.wantedSessions, (page) =>
-        call("GET /my/chat/sessions", { query: { project_id: this.id, ...page } }, { signal }),
-      );
-      const { hidden } = this.state.get();
-      const sessions = items.filter(({ session_id }) => !hidden.has(session_id));
-      change({ sessions, loadedSessions: items.length, totalSessions: total, sessionsProblem: null });
+      const list = await load((page) => call("GET /my/chat/sessions", { query: { project_id: this.id, ...page } }, { signal }));
+      if (!isNewest()) return false;
+      this.showSessions(list);
+      this.change({ sessionsProblem: null });
+      return true;
     } catch (failure) {
-      if (failure instanceof Problem) change({ sessionsProblem: failure });
+      if (failure instanceof Problem && isNewest()) this.change({ sessionsProblem: failure });
       throw failure;
     } finally {
-      change({ isLoadingSessions: false });
+      if (isNewest()) this.change({ isLoadingSessions: false });
     }
+  }
+
+  /** Return the list as it is now: its first page has what was used since; all of it is loaded only if that is not enough. */
+  private async refreshedSessions(page: LoadPage): Promise<Page<Session>> {
+    const changed = union(this.changed, this.changedSinceLoad); // also what a load that failed or was overtaken has not shown
+    this.changed = changed;
+    this.changedSinceLoad = new Set();
+    const first = await page({ limit: LARGEST_PAGE, offset: 0 });
+    const { items } = this.loaded;
+    if (items.length <= LARGEST_PAGE) return first;
+    const isFirst = new Set(first.items.map(idOf));
+    const rest = items.filter((session) => !isFirst.has(idOf(session)));
+    // One that has changed and was not used, such as an archived one, may stand anywhere.
+    if (changed === null || rest.some((session) => changed.has(idOf(session)))) return firstItems(items.length, page);
+    return { items: [...first.items, ...rest], total: first.total };
   }
 
   private hear(events: ProjectEvent[]): void {
@@ -171,7 +219,10 @@ export class OpenProject {
       if (type.startsWith("connector_")) this.reload("connector");
       if (AGENT_CHANGES.has(type)) this.reload("project");
       if (type.startsWith("approval_")) refreshInbox();
-      if (type.startsWith("session_") || type.startsWith("approval_")) this.reload("sessions");
+      if (type.startsWith("session_") || type.startsWith("approval_")) {
+        this.changedSinceLoad = union(this.changedSinceLoad, "session_id" in event ? new Set([event.session_id]) : null);
+        this.loadSoon("sessions");
+      }
       for (const listener of this.listeners) listener(event);
     }
   }

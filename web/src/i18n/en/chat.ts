@@ -150,6 +150,8 @@ export const chat = {
   notice_interrupted: "The server restarted; the answer was cut off.",
   continue: "Continue",
   raiseBudget: "Raise the budget",
+  showUsage: "Show usage",
+  raiseLimit: "Raise the limit",
   useDefaultModel: "Use the default model",
   otherModel: "Other model",
   openModels: "Open settings",

@@ -22,6 +22,7 @@ export const errors = {
   code_plan_rejected: "You refused the plan.",
   code_no_agents: "This project has no agents. Create one, and send the message again.",
   code_budget_exceeded: "The budget is used up.",
+  code_account_budget_exceeded: "This month's limit of your account is used up. Ask an administrator to raise it, or wait for the next month.",
   code_model_failed: "The model could not answer. Try again, or choose another model.",
   code_model_unavailable: "The server of the model can't be reached.",
   code_model_rate_limited: "The model takes no more requests for now.",

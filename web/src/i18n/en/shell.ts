@@ -35,6 +35,7 @@ export const shell = {
   panel: "Details",
   offline: "No connection to the server, trying again…",
   offlineIn: "No connection to the server, trying again ({seconds} s)",
+  tryNow: "Try now",
   notifications: "Notices",
   project: "Project",
   newProject: "New project",

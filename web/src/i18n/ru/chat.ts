@@ -151,6 +151,8 @@ export const chat: Translated<typeof english> = {
   notice_interrupted: "Сервер перезапустился, ответ оборвался.",
   continue: "Продолжить",
   raiseBudget: "Увеличить бюджет",
+  showUsage: "Показать расход",
+  raiseLimit: "Увеличить лимит",
   useDefaultModel: "Взять модель по умолчанию",
   otherModel: "Другая модель",
   openModels: "Открыть настройки",

@@ -23,6 +23,7 @@ export const errors: Translated<typeof english> = {
   code_plan_rejected: "Вы отклонили план.",
   code_no_agents: "В этом проекте нет агентов. Создайте агента и отправьте сообщение снова.",
   code_budget_exceeded: "Бюджет исчерпан.",
+  code_account_budget_exceeded: "Лимит вашей учётной записи на этот месяц исчерпан. Попросите администратора увеличить его или подождите следующего месяца.",
   code_model_failed: "Модель не смогла ответить. Повторите или выберите другую модель.",
   code_model_unavailable: "Сервер модели недоступен.",
   code_model_rate_limited: "Модель пока не принимает запросы.",

@@ -36,6 +36,7 @@ export const shell: Translated<typeof english> = {
   panel: "Подробности",
   offline: "Нет связи с сервером, пробуем снова…",
   offlineIn: "Нет связи с сервером, пробуем снова ({seconds} с)",
+  tryNow: "Попробовать сейчас",
   notifications: "Уведомления",
   project: "Проект",
   newProject: "Новый проект",

@@ -151,6 +151,8 @@ export const chat: Translated<typeof english> = {
   notice_interrupted: "服务器已重启，回答中断了。",
   continue: "继续",
   raiseBudget: "提高预算",
+  showUsage: "查看用量",
+  raiseLimit: "提高限额",
   useDefaultModel: "使用默认模型",
   otherModel: "其他模型",
   openModels: "打开设置",

@@ -23,6 +23,7 @@ export const errors: Translated<typeof english> = {
   code_plan_rejected: "您拒绝了计划。",
   code_no_agents: "此项目没有智能体。请先创建一个，然后重新发送消息。",
   code_budget_exceeded: "预算已用完。",
+  code_account_budget_exceeded: "你的账户本月限额已用完。请管理员提高限额，或等到下个月。",
   code_model_failed: "模型未能回答。请重试，或选择其他模型。",
   code_model_unavailable: "无法连接模型服务器。",
   code_model_rate_limited: "模型暂时不接受更多请求。",

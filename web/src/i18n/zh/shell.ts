@@ -36,6 +36,7 @@ export const shell: Translated<typeof english> = {
   panel: "详情",
   offline: "与服务器断开，正在重试…",
   offlineIn: "与服务器断开，{seconds} 秒后重试",
+  tryNow: "立即重试",
   notifications: "通知",
   project: "项目",
   newProject: "新建项目",

@@ -117,7 +117,7 @@ function ByAgent({ rows }: { rows: readonly AgentActivity[] }) {
     ) : (
       <span className="row">
         <Avatar agent={agent} />
-        {project.agentName(agent_id) === null ? <span className="data">{agentLabel(agent)}</span> : <Link to={paths.agents(project.id, agent_id)}>{agentLabel(agent)}</Link>}
+        {project.agentName(agent_id) === null ? <span className="data">{agentLabel(agent)}</span> : <Link to={paths.agents(project.id, agent_id)} className="reach">{agentLabel(agent)}</Link>}
       </span>
     );
   return (

@@ -9,7 +9,7 @@ test("bars stand on the ground, and the highest fills the chart", () => {
 });
 
 test("a line has gaps where there is no value, and lone values are seen", () => {
-  expect(lineOf([null, 10, 5, null, 10], 10)).toBe("M180.0 0.0L300.0 48.0M540.0 0.0h3");
+  expect(lineOf([null, 10, 5, null, 10], 10)).toBe("M180.0 0.0L300.0 48.0M492.0 0.0h96.0");
   expect(lineOf([null, null], 10)).toBe("");
 });
 

@@ -38,7 +38,8 @@ export function lineOf(values: readonly (number | null)[], top: number): string 
     const [x, y] = [(place + 0.5) * step, HEIGHT - (value / top) * HEIGHT];
     const isJoined = place > 0 && values[place - 1] !== null;
     const isLone = !isJoined && (values[place + 1] ?? null) === null;
-    parts.push(`${isJoined ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}${isLone ? "h3" : ""}`);
+    const start = isLone ? x - 0.4 * step : x; // as wide as a bar
+    parts.push(`${isJoined ? "L" : "M"}${start.toFixed(1)} ${y.toFixed(1)}${isLone ? `h${(0.8 * step).toFixed(1)}` : ""}`);
   });
   return parts.join("");
 }

@@ -24,7 +24,7 @@ export function AgentMemory({ agent, change }: PartProps) {
         <>
           <p className="row spread">
             <strong>{data.total === 0 ? t("agents.memoriesNone") : t("agents.memories", { count: data.total })}</strong>
-            <Link to={paths.memory(agent.project_id)}>{t("agents.memoryPage")}</Link>
+            <Link to={paths.memory(agent.project_id)} className="reach">{t("agents.memoryPage")}</Link>
           </p>
           <ul role="list" className={styles.memories}>
             {data.items.map(({ id, content, type, created_at, pinned }) => (

@@ -2,6 +2,7 @@ import { useState } from "react";
 import { formatMoney } from "@/i18n/format";
 import type { Conversation } from "@/state/session/conversation";
 import type { SessionState } from "@/state/session/types";
+import { conversationTitle } from "@/ui/conversationTitle";
 import { classes } from "@/ui/components";
 import { SMALL, useMedia, useProject, useSelected, useT } from "@/ui/hooks";
 import styles from "./ChatHeader.module.css";
@@ -27,7 +28,7 @@ export function EditableTitle({ conversation }: { conversation: Conversation }) 
   if (draft === null) {
     return (
       <button type="button" className={classes(styles.title, "ellipsis", "data")} title={t("chat.titleHint")} onClick={() => setDraft(title)}>
-        {title}
+        {conversationTitle(title)}
       </button>
     );
   }

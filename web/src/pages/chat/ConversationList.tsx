@@ -9,6 +9,7 @@ import { groupsOf } from "@/state/conversationGroups";
 import type { OpenProject } from "@/state/project";
 import { seek } from "@/state/session/finding";
 import { visible } from "@/state/visible";
+import { conversationTitle } from "@/ui/conversationTitle";
 import { Button, EndOfList, FormDialog, IconButton, LoadFailed, Menu, type MenuEntry, Skeleton, TextField, classes, textOf } from "@/ui/components";
 import { useCell, useHotkey, useList, useResource, useT } from "@/ui/hooks";
 import { Link, navigate, useRoute } from "@/ui/router";
@@ -123,8 +124,8 @@ function Row({ session, project, onChange }: { session: Session; project: OpenPr
     <li className={styles.row}>
       <Link to={paths.chat(project.id, id)} className={styles.item} aria-current={isCurrent ? "page" : undefined}>
         {state !== "idle" && <span className={classes(styles.dot, styles[state])} role="img" aria-label={tOr(`chat.state_${state}`, state)} />}
-        <span className={classes(styles.title, "ellipsis", "data")} title={visible(title)}>
-          {visible(title)}
+        <span className={classes(styles.title, "ellipsis", "data")} title={conversationTitle(title)}>
+          {conversationTitle(title)}
         </span>
         {changed > 0 && (
           <span className={styles.count} role="img" aria-label={t("chat.changedFiles", { count: changed })}>

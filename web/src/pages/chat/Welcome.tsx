@@ -67,8 +67,10 @@ function DemoLine() {
   if (!isShown) return null;
   return (
     <div className={styles.demo}>
-      <span>{t("chat.demoLine")}</span>
-      {isAdmin && <Link to={paths.manage()}>{t("chat.addModel")}</Link>}
+      <span>
+        {t("chat.demoLine")}
+        {isAdmin && <Link to={paths.manage()}>{t("chat.addModel")}</Link>}
+      </span>
       <IconButton label={t("common.dismiss")} onClick={() => setShown(false)}>
         <X aria-hidden="true" size={14} />
       </IconButton>

@@ -11,6 +11,7 @@ import { resumeOutboxes } from "@/state/session/outbox";
 import { lastFailure } from "@/state/session/rows";
 import { memoize } from "@/state/store";
 import { toast } from "@/state/toasts";
+import { conversationTitle } from "@/ui/conversationTitle";
 import { Button, EmptyState, LoadFailed, Skeleton } from "@/ui/components";
 import { useCell, useHotkey, useProject, useProjectState, useSelected, useT } from "@/ui/hooks";
 import { ConversationPanel } from "@/ui/decisions/ConversationPanel";
@@ -96,7 +97,7 @@ function OpenedConversation({ conversation }: { conversation: Conversation }) {
   const t = useT();
   const { id: projectId } = useProjectState();
   const { phase, problem } = useCell(conversation.progress);
-  const title = useSelected(conversation.store, (state) => state.session?.title ?? "");
+  const title = useSelected(conversation.store, (state) => conversationTitle(state.session?.title ?? ""));
   const isForeign = useSelected(conversation.store, (state) => state.session !== null && state.session.project_id !== projectId);
   const [editing, setEditing] = useState<string | null>(null);
   const project = useProject();

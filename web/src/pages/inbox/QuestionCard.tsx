@@ -11,8 +11,9 @@ import { visible } from "@/state/visible";
 import { agentLabel } from "@/ui/agents";
 import { Button, LoadFailed, Moment, Prose, Skeleton, classes } from "@/ui/components";
 import { Answers, Deadline, DecisionExtras, RefuseButton, TerminalHint, useDecision } from "@/ui/decisions/Actions";
-import { useAgentName, wantsText } from "@/ui/decisions/DecisionBar";
+import { useAgentName } from "@/ui/decisions/DecisionBar";
 import { Question } from "@/ui/decisions/Question";
+import { Target, targetText, wantsText } from "@/ui/decisions/Target";
 import { Visible } from "@/ui/decisions/Visible";
 import { Size } from "@/ui/decisions/Warnings";
 import { useAction, useResource, useT } from "@/ui/hooks";
@@ -33,15 +34,11 @@ export function QuestionCard({ approval, isFirst }: { approval: ApprovalState; i
   const isPlan = view.kind === "plan";
   const tasks = Number(approval.details["tasks"] ?? 0);
   return (
-    <article className={styles.card} aria-label={`${wantsText(subject, who, tasks)} ${isPlan ? "" : visible(subject.target)}`}>
+    <article className={styles.card} aria-label={`${wantsText(subject, who, tasks)} ${isPlan ? "" : targetText(subject)}`}>
       <div className={styles.head}>
         <p className={styles.what}>
           {isPlan ? t("decisions.notifyPlan") : wantsText(subject, who, 0)}
-          {!isPlan && (
-            <code className="data">
-              <Visible text={subject.target} />
-            </code>
-          )}
+          {!isPlan && <Target subject={subject} />}
           {subject.size && <Size {...subject.size} />}
         </p>
         {!isPlan && <Deadline approval={approval} />}
@@ -69,7 +66,7 @@ function Where({ place, at, onOpen }: { place: Place; at: string; onOpen?: () =>
     <p className={styles.where}>
       <span className="data">{t("inbox.where", { project: visible(place.project_name ?? ""), conversation: visible(place.session_title ?? "") })}</span>
       <Moment at={at} />
-      <Link to={paths.chat(place.project_id, place.session_id)} {...(onOpen ? { onClick: onOpen } : {})}>
+      <Link to={paths.chat(place.project_id, place.session_id)} className="reach" {...(onOpen ? { onClick: onOpen } : {})}>
         {t("inbox.open")}
       </Link>
     </p>
@@ -145,11 +142,7 @@ export function MissedCard({ approval, onAsked }: { approval: ApprovalState; onA
       <div className={styles.head}>
         <p className={styles.what}>
           {isPlan ? t("plans.plan") : wantsText(subject, who, 0)}
-          {!isPlan && (
-            <code className="data">
-              <Visible text={subject.target} />
-            </code>
-          )}
+          {!isPlan && <Target subject={subject} />}
         </p>
         <Button isBusy={isBusy} onClick={() => void run()}>
           {t("decisions.askAgain")}

@@ -53,8 +53,8 @@ export function AuditPart() {
             { key: "at", title: t("manage.when"), cell: ({ at }) => <Moment at={at} /> },
             { key: "actor", title: t("manage.actor"), cell: ({ actor }) => <span className="data">{visible(actor)}</span> },
             { key: "action", title: t("manage.action"), cell: (entry) => nameOf(entry.action) },
-            { key: "target", title: t("manage.target"), cell: ({ target }) => <span className="data">{visible(target)}</span> },
-            { key: "detail", title: t("manage.detail"), cell: ({ detail }) => <span className="data small" title={visible(detail)}>{visible(withBrowserName(detail))}</span> },
+            { key: "target", title: t("manage.target"), cell: ({ target }) => target && <span className="data">{visible(target)}</span> },
+            { key: "detail", title: t("manage.detail"), cell: ({ detail }) => detail && <span className="data small" title={visible(detail)}>{visible(withBrowserName(detail))}</span> },
           ]}
         />
       )}

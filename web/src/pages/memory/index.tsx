@@ -32,7 +32,7 @@ export default function MemoryPage() {
             <ExportMenu projectId={projectId} agents={agents} />
             <Button kind="primary" onClick={() => setAdding(true)}>
               <Plus aria-hidden="true" size={16} />
-              {t("memory.add")}
+              <span className="roomy">{t("memory.add")}</span>
             </Button>
           </>
         )

@@ -67,6 +67,7 @@ function PlanGroup({ title, plans }: { title: string; plans: readonly WorkflowSt
     <section className="stack" aria-label={title}>
       <h2>{title}</h2>
       <Table
+        isEven
         caption={title}
         rows={plans}
         rowKey={({ id }) => id}

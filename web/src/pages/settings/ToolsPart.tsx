@@ -50,13 +50,15 @@ export function ToolsPart() {
             key: "enabled",
             title: t("settings.toolOn"),
             cell: ({ name, enabled }) => (
-              <input
-                type="checkbox"
-                checked={enabled}
-                disabled={change.isBusy}
-                aria-label={t("settings.toolOnName", { tool: visible(toolLabel(name)) })}
-                onChange={(event) => void change.run(name, { enabled: event.target.checked })}
-              />
+              <label className="reach">
+                <input
+                  type="checkbox"
+                  checked={enabled}
+                  disabled={change.isBusy}
+                  aria-label={t("settings.toolOnName", { tool: visible(toolLabel(name)) })}
+                  onChange={(event) => void change.run(name, { enabled: event.target.checked })}
+                />
+              </label>
             ),
           },
           {
@@ -66,13 +68,15 @@ export function ToolsPart() {
               requires_approval && !asksByRule(opened.settings, name) ? (
                 <span className="muted small">{t("settings.toolAlwaysAsks")}</span>
               ) : (
-                <input
-                  type="checkbox"
-                  checked={requires_approval}
-                  disabled={change.isBusy}
-                  aria-label={t("settings.toolAsksName", { tool: visible(toolLabel(name)) })}
-                  onChange={(event) => void change.run(name, { requires_approval: event.target.checked })}
-                />
+                <label className="reach">
+                  <input
+                    type="checkbox"
+                    checked={requires_approval}
+                    disabled={change.isBusy}
+                    aria-label={t("settings.toolAsksName", { tool: visible(toolLabel(name)) })}
+                    onChange={(event) => void change.run(name, { requires_approval: event.target.checked })}
+                  />
+                </label>
               ),
           },
         ]}

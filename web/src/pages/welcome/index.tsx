@@ -59,7 +59,7 @@ export default function WelcomePage() {
           {project !== null && place === 1 && <FolderStep projectId={project} onDone={next} />}
           {project !== null && place === 2 && <TaskStep projectId={project} onLeave={leave} />}
         </div>
-        {isPhone && <div>{skip}</div>}
+        {isPhone && <div className={styles.skip}>{skip}</div>}
       </div>
     </PageFrame>
   );

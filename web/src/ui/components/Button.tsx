@@ -22,7 +22,7 @@ export function Button({ kind = "plain", size = "normal", isBusy = false, isDisa
     <button
       {...rest}
       type={type}
-      className={classes(styles.button, styles[kind], size === "small" && styles.small, className)}
+      className={classes(styles.button, styles[kind], size === "small" && styles.small, kind === "link" && "reach", className)}
       aria-disabled={isOff || undefined}
       aria-busy={isBusy || undefined}
       onClick={(event) => {

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { classes } from "./classes";
 import styles from "./Table.module.css";
 
 export interface Column<R> {
@@ -16,13 +17,15 @@ interface TableProps<R> {
   columns: readonly Column<R>[];
   rows: readonly R[];
   rowKey: (row: R) => string | number;
+  /** Columns of fixed widths: tables below each other have theirs in line. */
+  isEven?: boolean;
 }
 
 /** A table; where it is narrow, each row becomes a list of titles and values. The roles stay, whatever the layout is. */
-export function Table<R>({ caption, columns, rows, rowKey }: TableProps<R>) {
+export function Table<R>({ caption, columns, rows, rowKey, isEven = false }: TableProps<R>) {
   return (
     <div className={styles.frame} tabIndex={0} role="region" aria-label={caption}>
-      <table className={styles.table} role="table">
+      <table className={classes(styles.table, isEven && styles.even)} role="table">
         <caption className="unseen">{caption}</caption>
         <thead role="rowgroup" className={styles.head}>
           <tr role="row">

@@ -1,7 +1,6 @@
 import { ChevronLeft, ChevronRight, CircleHelp } from "lucide-react";
 import { type RefObject, useEffect, useRef, useState } from "react";
 import type { ApprovalState } from "@/api/types";
-import { tOr } from "@/i18n";
 import { type Subject, beginningOf, isShort, subjectOf, together, viewOf } from "@/state/decisions";
 import { isShown, offerPanel, openPanel, panel } from "@/state/panel";
 import { openProject } from "@/state/project";
@@ -13,6 +12,7 @@ import { useCell, useMedia, useSelected, useT } from "@/ui/hooks";
 import { Answers, Deadline, DecisionExtras, Key, RefuseButton, TerminalHint, useDecision } from "./Actions";
 import { ExpiredBar } from "./ExpiredBar";
 import { NotifyOffer } from "./NotifyOffer";
+import { Target, wantsText } from "./Target";
 import { Visible } from "./Visible";
 import { Size, Warnings } from "./Warnings";
 import { WIDE } from "./layout";
@@ -132,11 +132,7 @@ function BarHead({ approval, subject, tasks, place, count, go }: Omit<BarProps, 
       <CircleHelp className={styles.icon} aria-hidden="true" size={18} />
       <p className={styles.what}>
         <span className={styles.who}>{wantsText(subject, who, tasks)}</span>
-        {!["plan", "budget"].includes(subject.verb) && (
-          <code className={classes(styles.target, "data")}>
-            <Visible text={subject.target} />
-          </code>
-        )}
+        {!["plan", "budget"].includes(subject.verb) && <Target subject={subject} />}
         {subject.size && <Size {...subject.size} />}
       </p>
       {count > 1 && (
@@ -153,11 +149,6 @@ function BarHead({ approval, subject, tasks, place, count, go }: Omit<BarProps, 
       <Deadline approval={approval} />
     </div>
   );
-}
-
-/** Return who wants to do what, without the target. */
-export function wantsText({ verb }: Subject, who: string, tasks: number): string {
-  return tOr(`decisions.wants_${verb}`, verb, { agent: who, count: tasks });
 }
 
 /** Return the name of who asks, for people. */

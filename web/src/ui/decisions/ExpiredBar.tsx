@@ -7,7 +7,7 @@ import type { EntryOf, SessionState } from "@/state/session/types";
 import { memoize } from "@/state/store";
 import { Button, IconButton, Prose, classes } from "@/ui/components";
 import { useAction, useSelected, useT } from "@/ui/hooks";
-import { Visible } from "./Visible";
+import { Target } from "./Target";
 import styles from "./Decisions.module.css";
 
 /** A question that nobody answered in time, until the user goes on: it can be asked again. */
@@ -23,15 +23,12 @@ export function ExpiredBar({ conversation }: { conversation: Conversation }) {
     await askAgain(id);
   });
   if (!entry || entry.id === dismissed) return null;
-  const { target } = subjectOf(entry.approval);
   return (
     <section className={classes(styles.bar, styles.quietBar)} aria-label={t("decisions.region")}>
       <div className={styles.head}>
         <p className={styles.what}>
           {t("decisions.expired")}
-          <code className={classes(styles.target, "data")}>
-            <Visible text={target} />
-          </code>
+          <Target subject={subjectOf(entry.approval)} />
         </p>
         <Button isBusy={isBusy} onClick={() => void run(entry.id)}>
           {t("decisions.askAgain")}

@@ -4,7 +4,8 @@ import { tOr } from "@/i18n";
 import { subjectOf } from "@/state/decisions";
 import { classes } from "@/ui/components";
 import { useT } from "@/ui/hooks";
-import { useAgentName, wantsText } from "./DecisionBar";
+import { useAgentName } from "./DecisionBar";
+import { Target, wantsText } from "./Target";
 import { Visible } from "./Visible";
 import { Size, Warnings } from "./Warnings";
 import styles from "./Decisions.module.css";
@@ -22,9 +23,7 @@ export function Question({ approval, hasTitle = true }: { approval: ApprovalStat
       {hasTitle && (
         <p className={styles.what}>
           <span className={styles.who}>{wantsText(subject, who, 0)}</span>
-          <code className={classes(styles.target, "data")}>
-            <Visible text={subject.target} />
-          </code>
+          <Target subject={subject} />
           {subject.size && <Size {...subject.size} />}
         </p>
       )}

@@ -2,6 +2,7 @@ import type { Subject } from "@/state/decisions";
 import { classes } from "@/ui/components";
 import { useT } from "@/ui/hooks";
 import { Visible } from "./Visible";
+import { warningText } from "./warningText";
 import styles from "./Decisions.module.css";
 
 /** What must be known before a decision; announced when it appears. */
@@ -14,7 +15,7 @@ export function Warnings({ subject }: { subject: Subject }) {
       {isHighRisk && <p className={styles.danger}>{t("decisions.highRisk")}</p>}
       {warnings.map((text) => (
         <p key={text} className="data">
-          <Visible text={text} />
+          <Visible text={warningText(text, subject)} />
         </p>
       ))}
       {hidden && (

@@ -46,6 +46,7 @@ export function UsageTable<R extends UsageSum>({ title, of, rows, rowKey, name }
     <section className="stack" aria-label={title}>
       <h2>{title}</h2>
       <Table
+        isEven
         caption={title}
         rows={rows}
         rowKey={rowKey}

@@ -68,6 +68,20 @@ function Remedy({ code }: { code: string }) {
       </Button>
     );
   }
+  if (code === "account_budget_exceeded") {
+    return (
+      <>
+        <Button size="small" onClick={() => navigate(paths.settings("usage"))}>
+          {t("chat.showUsage")}
+        </Button>
+        {isAdmin && (
+          <Button size="small" onClick={() => navigate(paths.manage("users"))}>
+            {t("chat.raiseLimit")}
+          </Button>
+        )}
+      </>
+    );
+  }
   if (!code.startsWith("model_")) return null;
   const useDefault = async () => {
     const { default_model } = await call("GET /my/models");
