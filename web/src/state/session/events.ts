@@ -3,7 +3,7 @@
 import type { ChatMessage, SessionEvent } from "@/api/types";
 import { approvalDecided, approvalExtended, planRequested, toolRequested } from "./approvals";
 import { withoutDrafts } from "./partialText";
-import { planCreated, planRetried, planStarted, taskChanged } from "./plans";
+import { planCreated, planOfTurn, planRetried, planStarted, taskChanged } from "./plans";
 import { stillSending } from "./sending";
 import type { Entry, OpenTurn, SessionState } from "./types";
 
@@ -59,7 +59,9 @@ function applyTaskEvent(state: SessionState, event: SessionEvent): SessionState 
     case "task_completed":
       return taskChanged(state, event, { status: "completed", result: event.result, error: null, finished_at: event.timestamp });
     case "task_failed": {
-      const status = { dependency_failed: "aborted", timeout: "timeout", budget_exceeded: "cancelled" }[event.code] ?? "failed";
+      // Tasks that don't begin, or don't go on, for want of money are cancelled; a call that could not be paid fails its task.
+      const isRunning = planOfTurn(state, event.turn_id)?.tasks.some(({ id, status }) => id === event.task_id && status === "running");
+      const status = { dependency_failed: "aborted", timeout: "timeout", budget_exceeded: isRunning ? "failed" : "cancelled" }[event.code] ?? "failed";
       return taskChanged(state, event, { status, error: event.error, error_code: event.code, finished_at: event.timestamp });
     }
     case "task_cancelled":

@@ -190,6 +190,20 @@ test("a plan that goes on in a new turn hears the events of that turn before it 
   expect(refetchAfter(state, [ended]).plans).toEqual([plan.id]);
 });
 
+test("a task fails when its call can't be paid, and is cancelled when it may not begin", () => {
+  const { sessionId, events } = recordings.plan;
+  const begun = events.findIndex(({ type }) => type === "task_started");
+  const running = reduceAll(emptySession(sessionId), events.slice(0, begun + 1));
+  const [plan] = Object.values(running.plans);
+  const [first, second] = [plan?.tasks.find(({ status }) => status === "running"), plan?.tasks.find(({ status }) => status === "pending")];
+  if (!plan || !first || !second) throw new Error("no plan with a task that runs and one that waits");
+  const unpaid = (number: number, task_id: string) =>
+    ({ ...events[begun], type: "task_failed", number: running.lastEvent + number, task_id, code: "budget_exceeded", error: "Used up." }) as unknown as SessionEvent;
+  const state = reduceAll(running, [unpaid(1, first.id), unpaid(2, second.id)]);
+  const statusOf = (id: string) => state.plans[plan.id]?.tasks.find((task) => task.id === id)?.status;
+  expect([statusOf(first.id), statusOf(second.id)]).toEqual(["failed", "cancelled"]);
+});
+
 test("a call that was loaded when it was just sent goes when it has become a question", () => {
   const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 10, 0, second)).toISOString();
   const call = (id: string, second: number, status: string) => ({ id, kind: "tool_call", at: at(second), turn_id: "t", text: "", tool_call: { tool: "tool_write_file", arguments: {}, status } });
