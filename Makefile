@@ -115,6 +115,7 @@ build: setup ## Build the wheel and the source distribution into dist/
 
 package-check: $(CHECKS)/.ready docs-site ## Install the wheel into an empty environment and use it; check deploy/ with all tools that are here
 	@$(BIN)/python scripts/check_deploy.py $(CHECKS)/bin/kubernetes-validate
+	@$(BIN)/python scripts/package_size.py
 	@ARTEL_TEST_DEPTH=deep $(BIN)/pytest -n 0 tests/acceptance/test_package.py tests/unit/test_deploy_files.py
 
 $(CHECKS)/.ready: $(READY) requirements/package-check.txt
@@ -123,17 +124,19 @@ $(CHECKS)/.ready: $(READY) requirements/package-check.txt
 	@$(BIN)/uv pip sync --quiet --python $(CHECKS)/bin/python --require-hashes requirements/package-check.txt
 	@touch $@
 
+# What the server can use; `pip install 'artel-ai[server]'` leaves out what few installations need.
+EXTRAS := --extra server --extra postgres --extra qdrant --extra web
 LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
 
 lock: setup ## Resolve the dependencies anew into requirements/
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --extra server --group dev --custom-compile-command "make lock" pyproject.toml -o requirements/dev.txt
+	  $(EXTRAS) --group dev --custom-compile-command "make lock" pyproject.toml -o requirements/dev.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
-	  --extra server --extra chroma --group dev --constraints requirements/dev.txt \
+	  $(EXTRAS) --extra chroma --group dev --constraints requirements/dev.txt \
 	  --custom-compile-command "make lock" pyproject.toml -o requirements/chroma.txt
 	@grep '^uv==' requirements/dev.txt | sed 's/ .*//' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" - -o requirements/uv.txt
-	@$(BIN)/uv $(LOCK) --extra server --constraints requirements/dev.txt pyproject.toml -o requirements/server.txt
+	@$(BIN)/uv $(LOCK) $(EXTRAS) --constraints requirements/dev.txt pyproject.toml -o requirements/server.txt
 	@echo hatchling | $(BIN)/uv $(LOCK) --constraints requirements/dev.txt - -o requirements/build.txt
 	@echo zensical | $(BIN)/uv $(LOCK) --upgrade - -o requirements/docs.txt
 	@echo kubernetes-validate | $(BIN)/uv $(LOCK) --upgrade - -o requirements/package-check.txt

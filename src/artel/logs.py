@@ -6,10 +6,20 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import structlog
-from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
-
 from artel.text import shorten
+
+_rich = sys.modules.pop("rich", None)
+sys.modules["rich"] = None  # type: ignore[assignment]  # structlog would import it to format tracebacks, for 4 MB
+try:
+    import structlog
+finally:
+    del sys.modules["rich"]
+    if _rich is not None:
+        sys.modules["rich"] = _rich
+
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger  # noqa: E402 - see above
+
+log_context = structlog.contextvars  # ids that each line of a task has; imported from here, so that rich is left out
 
 MASK = "***"
 _SECRET_KEY = re.compile(r"password|passwd|secret|token|authorization|cookie|api_?key|credential", re.IGNORECASE)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from artel.brain import prices, tokens
 from artel.brain.prices import cost, window
 from artel.brain.tokens import PIECE_CHARACTERS, count_tokens, encoding_of
+from artel.brain.vocabulary import _NONE, Vocabulary
 
 TEXTS = {
     "English": "The quick brown fox jumps over the lazy dog. " * 20,
@@ -106,9 +107,32 @@ def test_token_counts_equal_those_of_tiktoken(name: str, text: str) -> None:
     assert count_tokens(text, model) == len(tiktoken.get_encoding(name).encode_ordinary(text))
 
 
-@given(st.text())
-def test_token_count_of_any_text_equals_that_of_tiktoken(text: str) -> None:
-    assert count_tokens(text) == len(tiktoken.get_encoding("cl100k_base").encode_ordinary(text))
+@given(st.text() | st.text("aeiost .,\n's'LL19éжи中 ", max_size=200), st.sampled_from(["gpt-4", "gpt-4o"]))
+def test_token_count_of_any_text_equals_that_of_tiktoken(text: str, model: str) -> None:
+    assert count_tokens(text, model) == len(tiktoken.get_encoding(encoding_of(model)).encode_ordinary(text))
+
+
+@pytest.mark.parametrize("name", ["cl100k_base", "o200k_base"])
+def test_each_token_of_a_vocabulary_is_found_with_its_rank(name: str) -> None:
+    vocabulary = Vocabulary(tokens._file(name), "")
+    ranks = [vocabulary._rank(token) for token in tiktoken.get_encoding(name)._mergeable_ranks]
+
+    assert ranks == list(tiktoken.get_encoding(name)._mergeable_ranks.values())
+    assert vocabulary._rank(b"no such token") == vocabulary._rank(b"") == _NONE
+
+
+SHORT_TEXTS = """
+import sys
+from artel.brain.tokens import count_tokens
+print(count_tokens("hello world " * 1_000), "tiktoken" in sys.modules)
+print(count_tokens("x" * 200), "tiktoken" in sys.modules)
+"""
+
+
+def test_texts_of_ordinary_length_need_no_tiktoken() -> None:
+    done = subprocess.run([sys.executable, "-c", SHORT_TEXTS], capture_output=True, text=True, check=True, timeout=60)
+
+    assert done.stdout.splitlines() == ["2001 False", "25 True"]
 
 
 @pytest.mark.parametrize("text", ["<|endoftext|>", "<|im_start|>system<|im_end|>", "\ud800 alone", "\x00\x01"])
@@ -168,18 +192,17 @@ def test_without_a_vocabulary_a_token_is_four_bytes(monkeypatch: pytest.MonkeyPa
 
 def test_a_vocabulary_is_read_once_however_many_threads_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_counters", {})
-    read = tokens._read_ranks
     reads, together = [], threading.Barrier(8)
 
-    def counting_read(name: str) -> dict[bytes, int]:
-        reads.append(name)
-        return read(name)
+    def counting_read(file: Path, pattern: str) -> Vocabulary:
+        reads.append(file)
+        return Vocabulary(file, pattern)
 
     def count(_number: int) -> int:
         together.wait(10)
         return count_tokens("hello world")
 
-    monkeypatch.setattr(tokens, "_read_ranks", counting_read)
+    monkeypatch.setattr(tokens, "Vocabulary", counting_read)
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(count, range(8))) == [2] * 8
-    assert reads == ["cl100k_base"]
+    assert len(reads) == 1

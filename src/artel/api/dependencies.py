@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import structlog
 from fastapi import Depends, Path, Query, Request
 
 from artel.auth.login import SignedIn
@@ -10,6 +9,7 @@ from artel.auth.principal import Principal
 from artel.container import Container
 from artel.contract.http import MAX_ID, PageRequest
 from artel.errors import AdministratorOnly, NotAuthenticated
+from artel.logs import log_context
 
 
 # Coroutines although they await nothing: FastAPI runs plain functions in a thread pool, which is slower.
@@ -25,7 +25,7 @@ async def _principal(request: Request) -> Principal:
     # Every log line of the request has the ids of its path.
     texts = {name: str(value) for name, value in request.path_params.items()}
     ids = {name: int(text) if _is_id(text) else text[:64] for name, text in texts.items()}
-    structlog.contextvars.bind_contextvars(**ids)
+    log_context.bind_contextvars(**ids)
     return principal
 
 

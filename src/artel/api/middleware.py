@@ -5,7 +5,6 @@ import re
 import time
 from collections.abc import Callable
 
-import structlog
 from fastapi import HTTPException
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,7 +16,7 @@ from artel.attachments.file_types import MAX_BYTES
 from artel.auth.middleware import SAFE_METHODS
 from artel.errors import ArtelError, HostNotAllowed, OriginRefused, PathTooLong
 from artel.ids import uuid7
-from artel.logs import get_logger
+from artel.logs import get_logger, log_context
 from artel.text import shorten
 
 BODY_SECONDS = 30
@@ -247,8 +246,8 @@ def _bind_request_id(scope: Scope) -> str:
     given = (value for value in _values(scope, b"x-request-id") if _REQUEST_ID.fullmatch(value))
     request_id = next(given, None) or uuid7()
     scope.setdefault("state", {})["request_id"] = request_id
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(request_id=request_id)
+    log_context.clear_contextvars()
+    log_context.bind_contextvars(request_id=request_id)
     return request_id
 
 

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import time
-
-import jwt
+from typing import TYPE_CHECKING
 
 from artel.errors import IdentityProviderUnavailable, TokenInvalid
 from artel.logs import get_logger
+
+if TYPE_CHECKING:
+    import jwt
 
 FRESH_SECONDS = 600
 # Minimum time between two fetches that tokens with an unknown key cause.
@@ -29,7 +31,7 @@ class KeySet:
         self._lock = asyncio.Lock()
         self._refresh_task: asyncio.Task[None] | None = None
 
-    async def find(self, key_id: str | None, algorithm: str) -> jwt.PyJWK:
+    async def find(self, key_id: str | None, algorithm: str) -> "jwt.PyJWK":
         """Return the key for a token; raise IdentityProviderUnavailable or TokenInvalid if there is none."""
         key = self._lookup(key_id)
         if key is None:
@@ -52,7 +54,7 @@ class KeySet:
         self._keys = await self._download()
         return len(self._keys)
 
-    def _lookup(self, key_id: str | None) -> jwt.PyJWK | None:
+    def _lookup(self, key_id: str | None) -> "jwt.PyJWK | None":
         if key_id is None and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         return self._keys.get(key_id)
@@ -62,6 +64,7 @@ class KeySet:
 
     async def _refresh(self) -> None:
         import httpx
+        import jwt
 
         async with self._lock:
             if time.monotonic() - self._tried_at < self._retry_seconds:
@@ -73,9 +76,10 @@ class KeySet:
             except (httpx.HTTPError, TimeoutError, ValueError, TypeError, jwt.PyJWTError) as failure:
                 log.warning("jwks_fetch_failed", error=repr(failure))
 
-    async def _download(self) -> dict[str | None, jwt.PyJWK]:
-        # Lazy import: most servers have no external issuer and start faster without an HTTP client.
+    async def _download(self) -> dict[str | None, "jwt.PyJWK"]:
+        # Lazy imports: most servers have no external issuer and start faster without an HTTP client and PyJWT.
         import httpx
+        import jwt
 
         body = b""
         async with (

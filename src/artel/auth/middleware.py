@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any
 
-import structlog
-
 from artel.auth.login import SignedIn
 from artel.errors import ArtelError, Kind, NotAuthenticated, OriginRefused
+from artel.logs import log_context
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 DEFAULT_PORT, HTTPS_PORT = "80", "443"
@@ -76,7 +75,7 @@ class AuthMiddleware:
             state["signed_in"] = signed_in
             state["recheck"] = partial(self._authenticate, token)
             state["login_ended"] = partial(self._watch.ended, token)
-            structlog.contextvars.bind_contextvars(user_id=signed_in.principal.user_id)
+            log_context.bind_contextvars(user_id=signed_in.principal.user_id)
         await self._app(scope, receive, send)
 
 

@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _FILE = "model_prices_and_context_window_backup.json"
 # Self-hosted servers: calls are free.
@@ -121,16 +121,20 @@ def _read() -> dict[str, Price]:
         text = litellm_file(_FILE).read_text(encoding="utf-8")
     except OSError:
         return {}
-    return {
-        name: Price(
-            entry.get("input_cost_per_token"),
-            entry.get("output_cost_per_token"),
-            entry.get("max_input_tokens") or entry.get("max_tokens"),
-            entry.get("max_output_tokens"),
-            entry.get("supports_vision"),
-            entry.get("mode"),
-            entry.get("litellm_provider"),
-        )
-        for name, entry in json.loads(text).items()
-        if name != "sample_spec"
-    }
+    entries = json.loads(text, object_hook=_price)
+    return {name: price for name, price in entries.items() if name != "sample_spec" and isinstance(price, Price)}
+
+
+def _price(entry: dict[str, Any]) -> Price | dict[str, Any]:
+    """Return what is used of a model's entry; called while the file is parsed, which keeps little of it in memory."""
+    if "litellm_provider" not in entry:
+        return entry
+    return Price(
+        entry.get("input_cost_per_token"),
+        entry.get("output_cost_per_token"),
+        entry.get("max_input_tokens") or entry.get("max_tokens"),
+        entry.get("max_output_tokens"),
+        entry.get("supports_vision"),
+        entry.get("mode"),
+        entry.get("litellm_provider"),
+    )

@@ -61,7 +61,7 @@ def _refuse_reserved(word: str, reserved: frozenset[str]) -> None:
         raise ValueError(f"{word!r} has a meaning of its own in commands: choose another word")
 
 
-class _Section(BaseModel):
+class _Section(BaseModel, defer_build=True):
     """A part of the file; unknown keys are refused, because they are most likely typos."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 
-class ApprovalDetails(BaseModel):
+class ApprovalDetails(BaseModel, defer_build=True):
     """Details of any kind, shown to the user and stored. Only fields that were set are shown, also of newer servers."""
 
     model_config = ConfigDict(frozen=True, extra="allow")

@@ -76,7 +76,7 @@ Command = Annotated[str, Field(max_length=MAX_COMMAND_CHARACTERS)]
 Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=1_000)]
 
 
-class _Message(BaseModel):
+class _Message(BaseModel, defer_build=True):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 

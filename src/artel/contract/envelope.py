@@ -53,7 +53,7 @@ class InvalidMessage(ArtelError, kind=Kind.INVALID, code="invalid_message"):
     """A received or outgoing message is not valid."""
 
 
-class Part(BaseModel):
+class Part(BaseModel, defer_build=True):
     """Base of message parts: immutable, without NaN and Infinity."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False, hide_input_in_errors=True)

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 
-class StoredEstimate(BaseModel):
+class StoredEstimate(BaseModel, defer_build=True):
     """Cost in millionths of a dollar, and duration; an unknown price is None. Fields of newer servers are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

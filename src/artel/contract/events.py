@@ -13,7 +13,7 @@ from artel.contract.approval_details import ApprovalDetails, PricedDetails
 from artel.contract.chat import AnswerUsage
 
 
-class EventData(BaseModel):
+class EventData(BaseModel, defer_build=True):
     """The data of an event; session_id, turn_id and timestamp are added when it is sent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

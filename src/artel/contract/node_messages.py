@@ -36,7 +36,7 @@ Seconds = Annotated[float, Field(ge=0, le=10**9)]
 LimitName = Literal["max_memory_mb", "max_cpu_percent", "max_execution_time_seconds"]  # as in the agent's file
 
 
-class _Part(BaseModel):
+class _Part(BaseModel, defer_build=True):
     """Base of the parts; unknown fields are ignored, for compatibility between versions."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -182,7 +182,7 @@ class TenantDeleted(_Part):
     project_id: int
 
 
-class SignalParams(BaseModel):
+class SignalParams(BaseModel, defer_build=True):
     """Parameters of a control signal, and nothing else; `pause` and `resume` have none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

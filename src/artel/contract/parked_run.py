@@ -11,7 +11,7 @@ from artel.contract.node_messages import NodeToolCall, NodeToolResult
 VERSION = 1
 
 
-class _Stored(BaseModel):
+class _Stored(BaseModel, defer_build=True):
     """A part of the stored document; fields of newer servers are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -6,7 +6,7 @@ from artel.contract.connector import DISCONNECT
 from artel.errors import Kind
 
 
-class StoredAnswer(BaseModel):
+class StoredAnswer(BaseModel, defer_build=True):
     """An answer to a call; fields of newer servers are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
@@ -19,17 +19,17 @@ class StoredAnswer(BaseModel):
         return {"version": self.version, **fields}
 
 
-class SpaceDone(BaseModel):
+class SpaceDone(BaseModel, defer_build=True):
     """An operation of a worker space that returns nothing was carried out."""
 
 
-class SpaceReset(BaseModel):
+class SpaceReset(BaseModel, defer_build=True):
     """A worker space was reset."""
 
     cancelled_turns: int
 
 
-class SpaceError(BaseModel):
+class SpaceError(BaseModel, defer_build=True):
     """Why a worker space did not carry out an operation."""
 
     model_config = ConfigDict(frozen=True)

@@ -39,7 +39,7 @@ NodeGlobs = Annotated[
 ]
 
 
-class ToolRule(BaseModel):
+class ToolRule(BaseModel, defer_build=True):
     """A project's rule for one tool."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -50,7 +50,7 @@ class ToolRule(BaseModel):
     denied_paths: Globs = []
 
 
-class PolicySettings(BaseModel):
+class PolicySettings(BaseModel, defer_build=True):
     """The part of a project's settings that is about tools."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -90,7 +90,7 @@ class PolicySettings(BaseModel):
             return closed
 
 
-class ApprovalRules(BaseModel):
+class ApprovalRules(BaseModel, defer_build=True):
     """The thresholds from which a plan needs approval."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -99,7 +99,7 @@ class ApprovalRules(BaseModel):
     approve_over_usd: float = Field(0.10, ge=0, le=1_000_000)
 
 
-class PlanSettings(BaseModel):
+class PlanSettings(BaseModel, defer_build=True):
     """The part of a project's settings that is about plans."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
@@ -108,7 +108,7 @@ class PlanSettings(BaseModel):
     monthly_budget_usd: float | None = Field(None, ge=0, le=1_000_000_000)
 
 
-class NodeSettings(BaseModel):
+class NodeSettings(BaseModel, defer_build=True):
     """The part of a project's settings that is about nodes."""
 
     model_config = ConfigDict(extra="ignore")

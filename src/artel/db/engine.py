@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -17,7 +18,7 @@ from artel.db.lease import LeaseRepository
 from artel.db.retries import run
 from artel.db.sqlite_writer import SqliteWriter
 from artel.db.tx import Lease, Tx
-from artel.errors import DatabaseUnavailable
+from artel.errors import ConfigurationInvalid, DatabaseUnavailable
 from artel.logs import get_logger
 from artel.settings import Settings
 
@@ -236,6 +237,8 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _postgres_engine(url: str, connections: int) -> Engine:
+    if find_spec("psycopg") is None:
+        raise ConfigurationInvalid("The driver of PostgreSQL isn't installed: pip install 'artel-ai[postgres]'")
     return create_engine(
         url,
         pool_size=connections,

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import NoReturn
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from structlog.contextvars import bound_contextvars
 
 from artel import kill_points
 from artel.bus.bus import DEFAULT_TTL_SECONDS, Bus, Delivery, InvalidKey, MessageRefused, Requeue
@@ -29,7 +28,7 @@ from artel.contract.envelope import (
 from artel.contract.node_messages import MAX_GIVEN_UP
 from artel.errors import ArtelError
 from artel.ids import uuid7
-from artel.logs import get_logger
+from artel.logs import get_logger, log_context
 from artel.nodes.cost import CommandBudget
 from artel.nodes.errors import error_info
 from artel.nodes.idempotency import AnswerStore
@@ -46,7 +45,7 @@ MILLISECONDS = 1_000
 log = get_logger(__name__)
 
 
-class Answer(BaseModel):
+class Answer(BaseModel, defer_build=True):
     """The answer to a command; it has the same message id however often it is sent."""
 
     model_config = ConfigDict(frozen=True)
@@ -85,7 +84,7 @@ class CommandHandler:
             raise MessageRefused(f"This queue takes commands (ai.team.command), and no {envelope.type}.")
         task_id = envelope.subject or envelope.id
         name = self._services.file().name
-        with bound_contextvars(node=name, task_id=task_id, action=command.action, message_id=envelope.id):
+        with log_context.bound_contextvars(node=name, task_id=task_id, action=command.action, message_id=envelope.id):
             if command.target_node not in (None, name):
                 await self._leave_to(command.target_node, delivery, command)
                 return

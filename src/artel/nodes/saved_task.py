@@ -17,7 +17,7 @@ class StateTooLarge(ArtelError, kind=Kind.TOO_MANY, code="state_too_large"):
     """A task has grown too large to be handed to the worker space."""
 
 
-class PendingCall(BaseModel):
+class PendingCall(BaseModel, defer_build=True):
     """A tool call without a result; `approval_hash` is that of its tool and arguments if a person must approve it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -26,7 +26,7 @@ class PendingCall(BaseModel):
     approval_hash: str | None = None
 
 
-class SavedTask(BaseModel):
+class SavedTask(BaseModel, defer_build=True):
     """Everything that any node of the same agent needs to go on with a task."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -8,14 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import structlog
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.db.lease import LeaseLost
 from artel.db.tx import Lease
 from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound
-from artel.logs import get_logger
+from artel.logs import get_logger, log_context
 from artel.poller import Poller
 from artel.runs.direct_turn import DirectTurn
 from artel.runs.node_recovery import requeue_on_nodes
@@ -202,8 +201,8 @@ class Host:
 
     async def _run(self, lane: _Lane, job: QueuedTurn) -> None:
         turn = job.turn
-        structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(
+        log_context.clear_contextvars()
+        log_context.bind_contextvars(
             user_id=job.principal.user_id,
             project_id=turn.project_id,
             session_id=turn.session_id,

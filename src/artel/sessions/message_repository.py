@@ -17,7 +17,7 @@ from artel.db.tenant import TenantRepository, prepared
 from artel.errors import MessageNotFound
 
 
-class StoredFeedback(BaseModel):
+class StoredFeedback(BaseModel, defer_build=True):
     """The user's feedback on an answer, as it is stored with the message."""
 
     model_config = ConfigDict(frozen=True)

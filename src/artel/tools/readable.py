@@ -3,12 +3,14 @@
 Reads the page in UTF-8 from standard input; prints a JSON object with `title` and `text`. A page can be made so that
 parsing it takes forever, overflows the stack or fills the memory: so it opens no files and no connections, imports
 nothing of Artel, its CPU time and memory are limited, and a page that is too deep is not given to trafilatura.
+Without trafilatura and lxml, which come with `artel-ai[web]`, the text of the whole page is returned.
 """
 
 import importlib
 import json
 import resource
 import sys
+from html.parser import HTMLParser
 
 CPU_SECONDS = 6
 MEMORY_BYTES = 1_000_000_000
@@ -22,6 +24,12 @@ _SKIPPED = frozenset({"script", "style", "noscript", "template", "svg", "head"})
 _INLINE = frozenset(
     {"a", "abbr", "b", "code", "em", "font", "i", "mark", "q", "s", "small", "span", "strong", "sub", "u"}
 )
+
+
+_EMPTY = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+)
+_CLOSED_BY_THE_NEXT = frozenset({"dd", "dt", "head", "li", "option", "p", "td", "th", "tr"})
 
 
 class TooComplex(Exception):
@@ -72,6 +80,33 @@ class Outline:
         """Required by lxml."""
 
 
+class PlainParser(HTMLParser):
+    """Gives an outline the elements of a page, each with an end."""
+
+    def __init__(self, outline: Outline) -> None:
+        super().__init__()
+        self._outline, self._open = outline, list[str]()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._open and self._open[-1] in _CLOSED_BY_THE_NEXT and (tag == self._open[-1] or tag == "body"):
+            self.handle_endtag(self._open[-1])
+        self._outline.start(tag, attrs)
+        if tag in _EMPTY:
+            self._outline.end(tag)
+        else:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while tag in self._open:
+            ended = self._open.pop()
+            self._outline.end(ended)
+            if ended == tag:
+                break
+
+    def handle_data(self, data: str) -> None:
+        self._outline.data(data)
+
+
 def main() -> None:
     """Read a page from standard input and print its text."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
@@ -89,7 +124,13 @@ def main() -> None:
 
 
 def _parse(page: bytes, outline: Outline) -> None:
-    etree = importlib.import_module("lxml.etree")  # without types
+    try:
+        etree = importlib.import_module("lxml.etree")  # without types
+    except ModuleNotFoundError:
+        plain = PlainParser(outline)
+        plain.feed(page.decode(errors="replace"))
+        plain.close()
+        return
     parser = etree.HTMLParser(target=outline, encoding="utf-8", remove_comments=True, remove_pis=True)
     try:
         parser.feed(page)
@@ -100,7 +141,10 @@ def _parse(page: bytes, outline: Outline) -> None:
 
 def _main_text(page: bytes) -> str:
     """Return the text of the page without menus and the like, "" if there is none."""
-    extract = importlib.import_module("trafilatura").extract
+    try:
+        extract = importlib.import_module("trafilatura").extract
+    except ModuleNotFoundError:
+        return ""
     text: str | None = extract(page.decode(), fast=True, include_comments=False, include_tables=True)
     return text or ""
 

@@ -71,7 +71,13 @@ class Ddgs:
 
     def _search(self, query: str, most: int) -> list[dict[str, Any]]:
         # Lazy, and on the thread: the import takes half a second, and few agents search.
-        ddgs, errors = importlib.import_module("ddgs"), importlib.import_module("ddgs.exceptions")
+        try:
+            ddgs, errors = importlib.import_module("ddgs"), importlib.import_module("ddgs.exceptions")
+        except ModuleNotFoundError:
+            raise WebFailed(
+                "The web search isn't installed on this server. Go on without it and say so. The operator can install "
+                "it (pip install 'artel-ai[web]') or configure a search server of their own (searxng_url)."
+            ) from None
         try:
             found: list[dict[str, Any]] = ddgs.DDGS(timeout=ENGINE_SECONDS).text(query, max_results=most)
         except errors.TimeoutException:

@@ -45,7 +45,7 @@ from artel.turns.transactions import NewAttachments, NewTurn, TurnOver, accept_m
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.waiters import Ended, get_turn, message_to_repeat, read_turn
 
-LONG_TEXT = 10_000
+LONG_TEXT = 4_000
 POLL_SECONDS = 1.0
 LOCAL_POLL_SECONDS = 5.0  # of a turn that runs in this process, which notifies its waiters
 

@@ -5,16 +5,16 @@ or requests; a test checks the syntax trees of the stores. Point ids are derived
 id of another tenant's memory never selects a point of that tenant.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import qdrant_edge as edge
-
 from artel.vector_index.bm25 import document_vector, full_match, query_vector
+from artel.vector_index.late_module import LateModule
 from artel.vector_index.search import best_by_words, combine
 from artel.vector_index.store import (
     EVERYTHING,
@@ -28,7 +28,12 @@ from artel.vector_index.store import (
 )
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    import qdrant_edge as edge
     from qdrant_client import models
+else:
+    edge = LateModule("qdrant_edge")  # takes 6 MB, which a server without memories can do without
 
 DENSE, SPARSE = "dense", "bm25"
 COLLECTION, REGISTERED = "collection", "registered"
@@ -94,7 +99,7 @@ class _CollectionScope(ABC):
         }
         return self._make_point(self._point_id(point.id), vectors, payload)
 
-    def copy(self, record: Any, source: "_CollectionScope") -> Any:
+    def copy(self, record: Any, source: _CollectionScope) -> Any:
         """Return a copy of another collection's point for this one."""
         vectors = dict(record.vector or {})
         if SPARSE in vectors:
@@ -191,7 +196,7 @@ class QdrantScope(_CollectionScope):
 
         super().__init__(models, "Range", collection, dimensions)
 
-    def searches(self, text: str, vector: Vector | None, limit: int, where: Filter) -> "list[models.QueryRequest]":
+    def searches(self, text: str, vector: Vector | None, limit: int, where: Filter) -> list[models.QueryRequest]:
         """Return the searches for a text and vector; none if there are neither words nor a vector."""
         models, scope = self._engine, self._filter(where)
         idf_params = models.SearchParams(idf=models.IdfCorpusParams(corpus=self._filter()))
@@ -207,12 +212,12 @@ class QdrantScope(_CollectionScope):
             for using, query in self._queries(text, vector)
         ]
 
-    def all(self) -> "models.Filter":
+    def all(self) -> models.Filter:
         """Return the filter for all points of the collection."""
         everything: models.Filter = self._filter()
         return everything
 
-    def some(self, ids: Iterable[str]) -> "models.Filter":
+    def some(self, ids: Iterable[str]) -> models.Filter:
         """Return the filter for some points of the collection."""
         point_ids = [self._point_id(memory_id) for memory_id in ids]
         selected: models.Filter = self._filter(EVERYTHING, self._engine.HasIdCondition(has_id=point_ids))

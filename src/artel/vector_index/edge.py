@@ -1,10 +1,9 @@
 """The embedded index: qdrant-edge in this process, one shard for the server."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from __future__ import annotations
 
-from qdrant_edge import EdgeShard, UpdateOperation
-from qdrant_edge import Point as EdgePoint
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from artel.errors import ArtelError
 from artel.vector_index.collection_scope import EdgeScope, memory_ids
@@ -12,6 +11,12 @@ from artel.vector_index.engine_threads import EngineThreads
 from artel.vector_index.search import candidate_count, clamp_top_k
 from artel.vector_index.shard import ShardFolder
 from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryUnavailable, Point, Vector, by_collection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from qdrant_edge import EdgeShard, UpdateOperation
+    from qdrant_edge import Point as EdgePoint
 
 DEADLINE_SECONDS = 5.0
 WRITE_DEADLINE_SECONDS = 60.0  # also of lists
@@ -134,7 +139,11 @@ class EdgeStore:
 
     def _open(self) -> EdgeShard:
         if self._shard is None:
-            self._shard = self._folder.open()
+            try:
+                self._shard = self._folder.open()
+            except ImportError as failure:  # a native module, which not every machine can load
+                problem = f"The memory index can't be loaded: {failure}. Install Artel again."
+                raise MemoryUnavailable(problem, retry_after=60) from failure
         return self._shard
 
     def _close(self) -> None:

@@ -1,5 +1,7 @@
 """Creation of the configured index and embedder."""
 
+from importlib.util import find_spec
+
 from artel.errors import ConfigurationInvalid
 from artel.settings import Settings
 from artel.vector_index.embedder import Embedder, LiteLlmEmbedder, NoEmbedder, artel_embedder, minilm_embedder
@@ -33,6 +35,8 @@ def make_store(settings: Settings, embedder: Embedder) -> MemoryStore:
             from artel.vector_index.edge import EdgeStore
 
             return EdgeStore(settings.data_dir / "memory", model=model, dimensions=dimensions)
+        if find_spec("qdrant_client") is None:
+            raise ConfigurationInvalid("The client of Qdrant isn't installed: pip install 'artel-ai[qdrant]'")
         from artel.vector_index.qdrant import QdrantStore
     except ImportError as failure:  # native modules, which not every machine can load
         raise ConfigurationInvalid(f"The memory index can't be loaded: {failure}. Install Artel again.") from failure

@@ -1,5 +1,7 @@
 """The folder of the embedded index: its lock, its format, and recovery of a broken shard."""
 
+from __future__ import annotations
+
 import fcntl
 import json
 import shutil
@@ -7,14 +9,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
-
-import qdrant_edge as edge
-from qdrant_edge import EdgeShard
+from typing import IO, TYPE_CHECKING
 
 from artel.logs import get_logger
 from artel.vector_index.collection_scope import COLLECTION, CREATED_AT, DENSE, REGISTERED, SPARSE, SUCCESS, TYPE
+from artel.vector_index.late_module import LateModule
 from artel.vector_index.store import MemoryUnavailable
+
+if TYPE_CHECKING:
+    import qdrant_edge as edge
+else:
+    edge = LateModule("qdrant_edge")
 
 VERSION = 1
 SEARCH_THREADS = 2  # the default is eight
@@ -46,7 +51,7 @@ class ShardFolder:
         self._lock: IO[str] | None = None
         self.needs_rebuild = False
 
-    def open(self) -> EdgeShard:
+    def open(self) -> edge.EdgeShard:
         """Lock the folder and return its shard, a new one if none can be used."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._lock is None:
@@ -67,7 +72,7 @@ class ShardFolder:
         (self._folder / "format.json").unlink(missing_ok=True)
         shutil.rmtree(self._shard, ignore_errors=True)
         self._shard.mkdir(mode=0o700)
-        shard = EdgeShard.create(str(self._shard), _config(self._expected.dimensions))
+        shard = edge.EdgeShard.create(str(self._shard), _config(self._expected.dimensions))
         _make_indexes(shard)
         self._write(self._expected)
         self.needs_rebuild = True
@@ -84,12 +89,12 @@ class ShardFolder:
             self._lock.close()
             self._lock = None
 
-    def _load(self) -> EdgeShard | None:
+    def _load(self) -> edge.EdgeShard | None:
         """Return the existing shard; if it is broken, move it away for inspection and return None."""
         if not self._shard.exists():
             return None
         try:
-            shard = EdgeShard.load(str(self._shard))
+            shard = edge.EdgeShard.load(str(self._shard))
             # Compact only here, where no search runs: it blocks the whole process (1.8 s for 100,000 points of which
             # half are deleted). It returns at once unless DEAD_SHARE is reached.
             if shard.optimize():
@@ -126,7 +131,7 @@ def _config(dimensions: int) -> edge.EdgeConfig:
     )
 
 
-def _make_indexes(shard: EdgeShard) -> None:
+def _make_indexes(shard: edge.EdgeShard) -> None:
     wanted: dict[str, edge.KeywordIndexParams | edge.IntegerIndexParams] = {
         COLLECTION: edge.KeywordIndexParams(is_tenant=True),
         REGISTERED: edge.KeywordIndexParams(),
