@@ -272,7 +272,10 @@ async def search(
     offset: Offset = 0,
     session_id: InSession = None,
 ) -> Page[Found]:
-    """Search your sessions and messages, or the messages of one session."""
+    """Search your sessions and messages, or the messages of one session, without regard to case.
+
+    It finds the newest 1,000 messages; one or two letters are looked for in the newest 10,000.
+    """
     return await services.sessions.search(user, q, session_id, limit, offset)
 
 
