@@ -274,7 +274,7 @@ async def search(
 ) -> Page[Found]:
     """Search your sessions and messages, or the messages of one session, without regard to case.
 
-    It finds the newest 1,000 messages; one or two letters are looked for in the newest 10,000.
+    It finds the newest 1,000 messages; one or two letters are looked for in the newest 5,000.
     """
     return await services.sessions.search(user, q, session_id, limit, offset)
 

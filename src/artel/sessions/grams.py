@@ -13,7 +13,7 @@ from zlib import crc32
 
 MARK = "\x1f"
 LENGTH = 3
-MAX_USED = 16  # grams that a query is looked up by, distributed over its text
+MAX_USED = 8  # grams that a query is looked up by, distributed over its text
 # Whitespace, control characters and punctuation: a gram with one of them would tell little about a text.
 _SEPARATOR = re.compile(r"[\s\x00-/:-@\[-`{-\xbf\u2000-\u206f\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]")
 _IDEOGRAPH = re.compile("([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff])")

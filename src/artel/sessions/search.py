@@ -1,7 +1,7 @@
 """Search over a user's sessions and messages: which contain a text, without regard to case.
 
 What is read is bounded. A search finds the newest MAX_FOUND messages, in an index; a text that is too short for the
-index is looked for in the newest SCANNED messages, and titles are looked at of the newest SCANNED sessions.
+index is looked for in the newest SCANNED messages, and titles are looked at of the newest TITLES sessions.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,8 @@ from artel.sessions.message_repository import MessageKey, MessageRepository
 from artel.sessions.repository import SessionRepository
 
 MAX_FOUND = 1_000
-SCANNED = 10_000
+SCANNED = 5_000
+TITLES = 10_000
 SHORT_SESSION = 2_000  # messages of a session, which are read instead of the index
 READ_AT_ONCE = 200  # messages: they may be long
 EXCERPT_CHARACTERS = 200
@@ -31,7 +32,7 @@ def search(
     if session_id is not None:
         sessions.get(session_id)
     wanted = folded(text)
-    titled = [] if session_id else [key for key in sessions.newest_titles(SCANNED) if contains(key.title, wanted)]
+    titled = [] if session_id else [key for key in sessions.newest_titles(TITLES) if contains(key.title, wanted)]
     found = _messages_with(connection, principal, text, session_id)
     page = titled[offset : offset + limit]
     items = [
