@@ -14,6 +14,7 @@ from bench import (
     direct_calls,
     files,
     first_token,
+    growth,
     listeners,
     memories,
     new_sessions,
@@ -44,6 +45,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
         spaces,
         memories,
         retrieval,
+        growth,
         nodes,
     )
 }

@@ -159,6 +159,8 @@ def _started(command: list[str], env: dict[str, str] | None, log: Path) -> Itera
         raise
     finally:
         stop(process)
+        if process.stdout:
+            process.stdout.close()
 
 
 @dataclass(frozen=True)

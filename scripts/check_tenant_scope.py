@@ -13,8 +13,9 @@ STATEMENTS = frozenset(
     {"select", "insert", "update", "delete", "text", "exists", "union", "union_all", "literal_column"}
 )
 # Work of the server itself: accounts are read before the user is known, the schema has no owner, administrators see the
-# audit log and the usage of all users, and the index queue, the connector relay, the hosts, the registry of nodes and
-# the deletion of unsent files read the rows of all users. Providers of models are the server's own.
+# audit log and the usage of all users, and the index queue, the indexer of messages, the connector relay, the hosts,
+# the registry of nodes and the deletion of unsent files read the rows of all users. Providers of models are the
+# server's own.
 WITHOUT_OWNER = frozenset(
     {
         "auth/accounts.py",
@@ -33,16 +34,24 @@ WITHOUT_OWNER = frozenset(
         "db/tenant.py",
         "agent_memory/index_queue.py",
         "attachments/cleanup.py",
+        "sessions/message_indexer.py",
         "spaces/leases.py",
         "registry/repository.py",
         "model_providers/repository.py",
         "db/node_tables.py",
+        "db/search_tables.py",
         "db/server_tables.py",
     }
 )
 
 
-TABLE_MODULES = ("artel.db.tables", "artel.db.attachment_tables", "artel.db.node_tables", "artel.db.tool_call_tables")
+TABLE_MODULES = (
+    "artel.db.tables",
+    "artel.db.attachment_tables",
+    "artel.db.node_tables",
+    "artel.db.search_tables",
+    "artel.db.tool_call_tables",
+)
 
 
 def complaints(path: Path) -> list[str]:

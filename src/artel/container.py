@@ -64,6 +64,7 @@ from artel.registry.node_client import NodeClient
 from artel.registry.service import NodeRegistry
 from artel.runs.host import Host
 from artel.sessions.export import SessionExport
+from artel.sessions.message_indexer import MessageIndexer
 from artel.sessions.service import SessionService
 from artel.sessions.titles import Titles
 from artel.settings import Settings
@@ -201,6 +202,9 @@ class Container:
                 opened.push_async_callback(container.attachments.cleaning.close)
                 container.attachments.cleaning.start()
                 container.attachments.cleaning.wake()  # servers that are often restarted do it too
+                message_indexer = MessageIndexer(database)
+                opened.push_async_callback(message_indexer.close)
+                message_indexer.start()
                 opened.push_async_callback(container.stop)
                 await container.host.start(container.space_rpc)
             memories.start(container.is_busy)

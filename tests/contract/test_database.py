@@ -392,7 +392,10 @@ async def test_migrations_create_the_schema_of_the_tables(new_database: Callable
         assert schema.upgrade(database.engine) == (None, schema.HEAD)
 
     def differences(connection: Connection) -> list[object]:
-        return compare_metadata(MigrationContext.configure(connection), tables.metadata)  # type: ignore[no-any-return]
+        # The metadata does not describe the full-text index of SQLite and its tables, nor PostgreSQL's index of grams.
+        is_described = {"include_object": lambda _item, name, *_: not str(name).startswith("message_grams")}
+        context = MigrationContext.configure(connection, opts=is_described)
+        return compare_metadata(context, tables.metadata)  # type: ignore[no-any-return]
 
     assert await database.run(differences) == []
     row = await database.read(lambda c: c.execute(select(tables.installation)).one())

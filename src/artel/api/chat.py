@@ -266,7 +266,10 @@ async def search(
     paging: Paging,
     session_id: InSession = None,
 ) -> Page[Found]:
-    """Search your sessions and messages, or the messages of one session."""
+    """Search your sessions and messages, or the messages of one session, without regard to case.
+
+    It finds the newest 1,000 messages; one or two letters are looked for in the newest 5,000.
+    """
     return await services.sessions.search(user, q, session_id, paging)
 
 

@@ -62,7 +62,7 @@ class ApprovalRepository(TenantRepository):
     def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
         """Return the keys of the session's approvals for its timeline, and how many there are."""
         in_session = approvals.c.session_id == session_id
-        return self._ranked(rank).where(in_session), self._count(in_session)
+        return self._ranked(rank).where(in_session), self._count(in_session, by_key=True)
 
     def refused_ids(self, session_id: str) -> Select[Any]:
         """Select the ids of the session's approvals that were refused, or not answered in time."""
@@ -78,7 +78,7 @@ class ApprovalRepository(TenantRepository):
         return {task for task, status in last.items() if status in (ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED)}
 
     def by_ids(self, ids: Sequence[str]) -> list[Approval]:
-        return [_approval(row) for row in self._find(approvals.c.id.in_(ids))] if ids else []
+        return [_approval(row) for row in self._find(approvals.c.id.in_(ids), by_key=True)] if ids else []
 
     def of_turn(self, turn_id: str, *statuses: ApprovalStatus) -> list[Approval]:
         """Return the approvals of a turn with these statuses, oldest first."""

@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from artel.db import (  # noqa: F401 - add their tables to the metadata
     attachment_tables,
     node_tables,
+    search_tables,
     server_tables,
     tool_call_tables,
 )
@@ -20,7 +21,7 @@ from artel.db.tables import installation, metadata
 from artel.errors import SchemaOutdated
 from artel.ids import uuid7
 
-HEAD = "0028"
+HEAD = "0031"
 FIRST = "0001"  # the oldest revision whose servers work with this schema
 MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -188,6 +188,8 @@ sessions = _table(
     Index(None, "user_id", "archived", "updated_at"),
 )
 
+# A literal text: only a query that says the same uses the index.
+_NOT_SEARCHABLE = "NOT searchable"
 
 # `number` is the number of the message's event: the order of time within the session. `turn_number` is the number of
 # its turn: ordered by turn_number and number, questions and answers are in the order of the conversation.
@@ -209,10 +211,13 @@ messages = _table(
     Column("tokens", Integer, nullable=False),
     Column("feedback", JSON(none_as_null=True)),  # of the user on an answer
     Column("attachments", JSON(none_as_null=True)),  # what the list shows of the attached files
+    Column("searchable", Boolean, nullable=False, server_default=false()),  # whether it is in message_search
     Column("created_at", Moment, nullable=False),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
     Index(None, "session_id", "turn_number", "number"),
+    partial_index("ix_messages_not_searchable", "user_id", "id", where=_NOT_SEARCHABLE),
 )
+IS_NOT_SEARCHABLE = text(_NOT_SEARCHABLE)
 
 # `number` is the number of the event that accepted the turn: the order in which the turns of a session run.
 turns = _table(

@@ -8,6 +8,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Delete,
+    Insert,
     LargeBinary,
     Row,
     Select,
@@ -25,6 +26,8 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.sql.dml import UpdateBase
+from sqlalchemy.sql.expression import UnaryExpression
+from sqlalchemy.sql.operators import custom_op
 
 from artel.db.dialect import insert_into
 from artel.db.prepared import Rows, Statement
@@ -96,6 +99,10 @@ class TenantRepository:
         return update(cls.table).where(cls._owned()).values(**values)
 
     @classmethod
+    def _prepare_insert(cls, **values: Any) -> Insert:
+        return insert(cls.table).values(user_id=bindparam(OWNER), **values).inline()
+
+    @classmethod
     def _prepare_delete(cls) -> Delete:
         return delete(cls.table).where(cls._owned())
 
@@ -118,16 +125,22 @@ class TenantRepository:
         if owned:
             _insert_into(self.table, tuple(owned[0])).run_many(self.connection, owned)
 
-    def _select(self, *columns: ColumnElement[Any]) -> Select[Any]:
+    def _select(self, *columns: ColumnElement[Any], by_key: bool = False) -> Select[Any]:
+        """Select rows of the owner.
+
+        With `by_key` the rows are found by another condition, such as ids, and the owner is only compared: otherwise
+        SQLite may prefer an index that begins with the owner, and read all rows of the owner.
+        """
         foreign = [column for column in columns if getattr(column, "table", self.table) is not self.table]
         if foreign:
             raise ValueError(f"{foreign} are not columns of {self.table.name}, and would be selected without an owner")
-        return select(*(columns or self.table.c)).select_from(self.table).where(self._mine())
+        mine = self._mine_by_key() if by_key else self._mine()
+        return select(*(columns or self.table.c)).select_from(self.table).where(mine)
 
     def _ranked(self, rank: int) -> Select[Any]:
-        """Select id, time and a constant rank, to order rows together with those of other tables."""
+        """Select id, time and a constant rank, to order rows of a session together with those of other tables."""
         columns = self.table.c.id, self.table.c.created_at.label("at"), literal(rank).label("rank")
-        return select(*columns).where(self._mine())
+        return select(*columns).where(self._mine_by_key())
 
     def _update(self, values: Mapping[str, Any]) -> Update:
         if "user_id" in values:
@@ -157,9 +170,11 @@ class TenantRepository:
         order_by: Sequence[ColumnElement[Any]] = (),
         limit: int | None = None,
         offset: int | None = None,
+        by_key: bool = False,
     ) -> Sequence[Row[Any]]:
-        """Return the rows that meet the conditions, with all columns or some."""
-        found = self._select(*columns).where(*conditions).order_by(*order_by).limit(limit).offset(offset)
+        """Return the rows that meet the conditions, with all columns or some; for `by_key` see `_select`."""
+        selected = self._select(*columns, by_key=by_key)
+        found = selected.where(*conditions).order_by(*order_by).limit(limit).offset(offset)
         return self.connection.execute(found).all()
 
     def _find_one(self, *conditions: ColumnElement[bool]) -> Row[Any] | None:
@@ -173,8 +188,9 @@ class TenantRepository:
         """Delete the rows that meet the conditions; return whether there were any."""
         return bool(self.connection.execute(self._delete().where(*conditions)).rowcount)
 
-    def _count(self, *conditions: ColumnElement[bool]) -> int:
-        return int(self.connection.execute(self._select(func.count()).where(*conditions)).scalar_one())
+    def _count(self, *conditions: ColumnElement[bool], by_key: bool = False) -> int:
+        selected = self._select(func.count(), by_key=by_key)
+        return int(self.connection.execute(selected.where(*conditions)).scalar_one())
 
     def _bytes_of(self, column: ColumnElement[Any], *conditions: ColumnElement[bool]) -> int:
         """Return the total size of a text column in bytes."""
@@ -191,6 +207,10 @@ class TenantRepository:
 
     def _mine(self) -> ColumnElement[bool]:
         return self.table.c.user_id == self.tenant.user_id
+
+    def _mine_by_key(self) -> ColumnElement[bool]:
+        """Return the condition as an expression that no index has."""
+        return UnaryExpression(self.table.c.user_id, operator=custom_op("+")) == self.tenant.user_id
 
     @classmethod
     def _owned(cls) -> ColumnElement[bool]:

@@ -33,9 +33,11 @@ class EventRepository(TenantRepository):
 
     @prepared
     def _after(cls) -> Select[Any]:  # noqa: N805
+        # With the project, because the primary key begins with it.
+        in_session = events.c.project_id == bindparam("project"), events.c.session_id == bindparam("session")
         return (
             cls._prepare_select()
-            .where(events.c.session_id == bindparam("session"), events.c.number > bindparam("number_before"))
+            .where(*in_session, events.c.number > bindparam("number_before"))
             .order_by(events.c.number)
             .limit(bindparam("most"))
         )
@@ -46,8 +48,9 @@ class EventRepository(TenantRepository):
         ids = {"project_id": project_id, "session_id": session_id, "turn_id": turn_id}
         self._add(event_rows(ids, first, happened))
 
-    def after(self, session_id: str, number: int, limit: int = MAX_PAGE) -> list[StoredEvent]:
-        rows = self._run(self._after, session=session_id, number_before=number, most=min(limit, MAX_PAGE))
+    def after(self, project_id: int, session_id: str, number: int, limit: int = MAX_PAGE) -> list[StoredEvent]:
+        of_session = {"project": project_id, "session": session_id}
+        rows = self._run(self._after, **of_session, number_before=number, most=min(limit, MAX_PAGE))
         return [
             StoredEvent(
                 number=row.number,
@@ -100,5 +103,5 @@ def read_events(
     connection: Connection, tenant: Tenant, session_id: str, after: int, limit: int
 ) -> Sequence[StoredEvent]:
     """Return the next events of a session or raise SessionNotFound."""
-    SessionRepository(connection, tenant).get(session_id)
-    return EventRepository(connection, tenant).after(session_id, after, limit)
+    session = SessionRepository(connection, tenant).get(session_id)
+    return EventRepository(connection, tenant).after(session.project_id, session_id, after, limit)

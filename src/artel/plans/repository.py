@@ -55,10 +55,10 @@ class WorkflowRepository(TenantRepository):
     def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
         """Return the keys of the session's plans for its timeline, and how many there are."""
         planned = workflows.c.session_id == session_id, workflows.c.plan_id.is_not(None)
-        return self._ranked(rank).where(*planned), self._count(*planned)
+        return self._ranked(rank).where(*planned), self._count(*planned, by_key=True)
 
     def by_ids(self, ids: Sequence[str]) -> list[Workflow]:
-        return [_workflow(row) for row in self._find(workflows.c.id.in_(ids))] if ids else []
+        return [_workflow(row) for row in self._find(workflows.c.id.in_(ids), by_key=True)] if ids else []
 
     def of_session(self, session_id: str) -> list[str]:
         """Return the ids of all workflows of a session."""
@@ -115,7 +115,7 @@ class TaskRepository(TenantRepository):
 
     def of(self, *workflow_ids: str) -> list[WorkflowTask]:
         """Return the tasks of some workflows, in the order of the plan."""
-        rows = self._find(tasks.c.workflow_id.in_(workflow_ids), order_by=[tasks.c.number])
+        rows = self._find(tasks.c.workflow_id.in_(workflow_ids), order_by=[tasks.c.number], by_key=True)
         return [
             WorkflowTask(
                 **{name: getattr(row, name) for name in WorkflowTask.__slots__}

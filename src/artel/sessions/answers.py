@@ -28,7 +28,7 @@ class AnswerFigures(TenantRepository):
                 "duration_ms": round((row.finished_at - row.created_at).total_seconds() * 1000),
                 "context": row[-1],
             }
-            for row in self._find(*finished, columns=(*columns, memories))
+            for row in self._find(*finished, columns=(*columns, memories), by_key=True)
         }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, or_
@@ -12,9 +12,10 @@ from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, or_
 from artel.attachments.repository import StoredAttachment, load_attachments
 from artel.contract.chat import Rating
 from artel.contract.http import PageRequest
-from artel.db.tables import messages
+from artel.db.tables import IS_NOT_SEARCHABLE, messages
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import MessageNotFound
+from artel.sessions.message_index import MessageIndexRepository
 
 
 class StoredFeedback(BaseModel, defer_build=True):
@@ -59,6 +60,13 @@ class FoundMessage:
     message: StoredMessage
 
 
+class MessageKey(NamedTuple):
+    """A message's id and time, which order search results."""
+
+    id: str
+    created_at: datetime
+
+
 _columns = attrgetter(*StoredMessage.__slots__)
 
 
@@ -66,6 +74,10 @@ class MessageRepository(TenantRepository):
     """Messages of one user's sessions."""
 
     table = messages
+
+    @property
+    def _index(self) -> MessageIndexRepository:
+        return MessageIndexRepository(self.connection, self.tenant)
 
     @prepared
     def _conversation(cls) -> Select[Any]:  # noqa: N805
@@ -85,8 +97,9 @@ class MessageRepository(TenantRepository):
 
     def add(self, project_id: int, session_id: str, *new: StoredMessage) -> None:
         """Add messages to a session."""
-        of_session = {"project_id": project_id, "session_id": session_id}
+        of_session = {"project_id": project_id, "session_id": session_id, "searchable": True}
         self._add([_row(message) | of_session for message in new])
+        self._index.add((message.id, message.content) for message in new)
 
     def conversation(self, session_id: str, turn_number: int, limit: int) -> list[StoredMessage]:
         """Return the last messages up to a turn, in conversation order, without failed ones."""
@@ -106,7 +119,8 @@ class MessageRepository(TenantRepository):
     def rewrite(self, session_id: str, message_id: str, content: str, tokens: int) -> None:
         """Change the content of a message."""
         of_message = messages.c.session_id == session_id, messages.c.id == message_id
-        self._change({"content": content, "tokens": tokens}, *of_message)
+        if self._change({"content": content, "tokens": tokens}, *of_message):
+            self._index.replace(message_id, content)
 
     def supersede(self, session_id: str, turn_id: str) -> None:
         """Exclude question and answer of a turn from later prompts, because the message was sent again.
@@ -155,51 +169,68 @@ class MessageRepository(TenantRepository):
     def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
         """Return a SELECT of the session's message keys for its timeline, and their number."""
         in_session = messages.c.session_id == session_id
-        return self._ranked(rank).where(in_session), self._count(in_session)
+        return self._ranked(rank).where(in_session), self._count(in_session, by_key=True)
 
     def by_ids(self, session_id: str, ids: Sequence[str]) -> list[StoredMessage]:
         """Return the session's messages with these ids."""
-        return _messages(self._find(messages.c.session_id == session_id, messages.c.id.in_(ids))) if ids else []
+        return (
+            _messages(self._find(messages.c.session_id == session_id, messages.c.id.in_(ids), by_key=True))
+            if ids
+            else []
+        )
 
     def up_to(self, session_id: str, number: int) -> list[StoredMessage]:
         """Return the session's messages up to a number."""
         return _messages(self._find(messages.c.session_id == session_id, messages.c.number <= number))
 
-    def containing(self, text: str, session_id: str | None, paging: PageRequest) -> list[FoundMessage]:
-        """Return a page of the messages of all sessions or one that contain the text, newest first."""
-        newest = messages.c.created_at.desc(), messages.c.id.desc()
-        rows = self._find(*_contains(text, session_id), order_by=newest, limit=paging.limit, offset=paging.offset)
-        return [FoundMessage(row.session_id, row.project_id, _message(row)) for row in rows]
+    def not_searchable(self, limit: int) -> list[str]:
+        """Return the ids of the newest messages that are not in the index of messages."""
+        newest = [messages.c.id.desc()]
+        rows = self._find(IS_NOT_SEARCHABLE, columns=[messages.c.id], order_by=newest, limit=limit)  # type: ignore[arg-type]
+        return [row.id for row in rows]
 
-    def count_containing(self, text: str, session_id: str | None) -> int:
-        """Return the number of messages of all sessions or one that contain the text."""
-        return self._count(*_contains(text, session_id))
+    def newest_ids(self, session_id: str, limit: int) -> list[str]:
+        """Return the ids of the session's last messages, newest first."""
+        newest = [messages.c.number.desc()]
+        return [
+            row.id
+            for row in self._find(
+                messages.c.session_id == session_id, columns=[messages.c.id], order_by=newest, limit=limit
+            )
+        ]
+
+    def contents(self, ids: Sequence[str], session_id: str | None) -> list[tuple[MessageKey, str]]:
+        """Return the contents of messages, optionally of one session only."""
+        of_session = () if session_id is None else (messages.c.session_id == session_id,)
+        columns = [messages.c.id, messages.c.created_at, messages.c.content]
+        rows = self._find(messages.c.id.in_(ids), *of_session, columns=columns, by_key=True)
+        return [(MessageKey(row.id, row.created_at), row.content) for row in rows]
+
+    def found(self, ids: Sequence[str]) -> list[FoundMessage]:
+        """Return messages with their sessions and projects."""
+        rows = self._find(messages.c.id.in_(ids), by_key=True) if ids else []
+        return [FoundMessage(row.session_id, row.project_id, _message(row)) for row in rows]
 
     def count(self, session_id: str, role: str | None = None) -> int:
         """Return the number of the session's messages, optionally of one role."""
-        return self._count(*_in_session(session_id, role))
+        return self._count(*_in_session(session_id, role), by_key=True)
 
     def page(self, session_id: str, role: str | None, paging: PageRequest) -> list[StoredMessage]:
         """Return a page of messages, oldest first."""
         in_session = _in_session(session_id, role)
         return _messages(
-            self._find(*in_session, order_by=[messages.c.number], limit=paging.limit, offset=paging.offset)
+            self._find(*in_session, order_by=[messages.c.number], limit=paging.limit, offset=paging.offset, by_key=True)
         )
 
     def newest(self, session_id: str, limit: int, role: str | None = None) -> list[StoredMessage]:
         """Return the last messages, in order."""
         newest = [messages.c.number.desc()]
-        return _messages(self._find(*_in_session(session_id, role), order_by=newest, limit=limit))[::-1]
+        return _messages(self._find(*_in_session(session_id, role), order_by=newest, limit=limit, by_key=True))[::-1]
 
 
 def _in_session(session_id: str, role: str | None) -> tuple[ColumnElement[bool], ...]:
     in_session = messages.c.session_id == session_id
     return (in_session,) if role is None else (in_session, messages.c.role == role)
-
-
-def _contains(text: str, session_id: str | None) -> tuple[ColumnElement[bool], ...]:
-    contains = messages.c.content.icontains(text, autoescape=True)
-    return (contains,) if session_id is None else (messages.c.session_id == session_id, contains)
 
 
 def _of_turn(session_id: str, turn_id: str) -> tuple[ColumnElement[bool], ...]:

@@ -41,7 +41,7 @@ class PendingApprovals(TenantRepository):
 
     def count(self, turn_ids: Sequence[str]) -> dict[str, int]:
         """Return the number of pending approvals of these turns, by session."""
-        pending = self._select(approvals.c.session_id, func.count()).group_by(approvals.c.session_id)
+        pending = self._select(approvals.c.session_id, func.count(), by_key=True).group_by(approvals.c.session_id)
         rows = self.connection.execute(pending.where(approvals.c.turn_id.in_(turn_ids), approvals.c.status == PENDING))
         return {row[0]: row[1] for row in rows}
 
@@ -54,7 +54,7 @@ class FileChanges(TenantRepository):
     def count(self, session_ids: Sequence[str]) -> dict[str, int]:
         """Return the number of changed files, by session."""
         path = tool_calls.c.arguments["path"].as_string()
-        counted = self._select(tool_calls.c.session_id, func.count(path.distinct()))
+        counted = self._select(tool_calls.c.session_id, func.count(path.distinct()), by_key=True)
         changed = counted.where(tool_calls.c.session_id.in_(session_ids), IS_FILE_CHANGE)
         rows = self.connection.execute(changed.group_by(tool_calls.c.session_id))
         return {row[0]: row[1] for row in rows}

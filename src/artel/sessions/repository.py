@@ -137,19 +137,18 @@ class SessionRepository(TenantRepository):
 
     def titles(self, ids: Collection[str]) -> dict[str, str]:
         """Return the titles of some sessions, keyed by id."""
-        rows = self._find(sessions.c.id.in_(ids), columns=[sessions.c.id, sessions.c.title]) if ids else []
+        rows = self._find(sessions.c.id.in_(ids), columns=[sessions.c.id, sessions.c.title], by_key=True) if ids else []
         return {row.id: row.title for row in rows}
 
-    def titled(self, text: str, paging: PageRequest) -> list[StoredSession]:
-        """Return a page of the sessions whose title contains the text, most recently used first."""
-        contains = sessions.c.title.icontains(text, autoescape=True)
-        return [
-            _session(row) for row in self._find(contains, order_by=_NEWEST, limit=paging.limit, offset=paging.offset)
+    def newest_titles(self, limit: int) -> list[Row[Any]]:
+        """Return id, project, title and time of so many sessions, and of archived ones, most recently used first."""
+        columns = [sessions.c.id, sessions.c.project_id, sessions.c.title, sessions.c.updated_at]
+        rows = [
+            row
+            for archived in (False, True)
+            for row in self._find(*_in(None, archived), columns=columns, order_by=_NEWEST, limit=limit)
         ]
-
-    def count_titled(self, text: str) -> int:
-        """Return the number of sessions whose title contains the text."""
-        return self._count(sessions.c.title.icontains(text, autoescape=True))
+        return sorted(rows, key=attrgetter("updated_at", "id"), reverse=True)
 
     def change(self, session_id: str, **values: Any) -> None:
         """Change columns of a session."""

@@ -7,8 +7,8 @@ from artel.db.engine import SEARCHERS
 from artel.errors import SearchTooLong, TooManySearches
 from artel.ids import uuid7
 from artel.per_user_locks import PerUserLock
-from artel.sessions import transactions as sessions
 from artel.sessions.deletion import delete_session
+from artel.sessions.search import search
 from artel.spaces.services import SpaceServices
 from artel.turns import fork
 from artel.turns.feedback import rate_answer
@@ -35,7 +35,7 @@ class SessionService:
         try:
             async with self._searches.lock(user.user_id):
                 wanted = text, session_id, paging
-                return await self._database.read_within(seconds, sessions.search, user, *wanted)
+                return await self._database.read_within(seconds, search, user, *wanted)
         except TimeoutError:
             raise SearchTooLong(
                 f"The search timed out after {seconds:g} seconds, because you have very many messages. "

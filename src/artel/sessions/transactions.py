@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
-from artel.contract.chat import ChatMessage, Found, SessionWithMessages
+from artel.contract.chat import ChatMessage, SessionWithMessages
 from artel.contract.http import NewSession, Page, PageRequest, Session, SessionChanges
 from artel.db.hints import SessionListChanged
 from artel.db.tx import Tx
@@ -21,7 +21,6 @@ from artel.sessions.repository import BY_USER, BY_WORDS, SessionRepository
 DEFAULT_TITLE = "New session"
 MAX_SESSIONS = 100_000
 LATEST_MESSAGES = 20
-EXCERPT_CHARACTERS = 200
 
 
 def create_session(tx: Tx, session_id: str, new: NewSession, rules: ProjectRules) -> Session:
@@ -106,54 +105,3 @@ def list_messages(
 def last_event(connection: Connection, principal: Principal, session_id: str) -> int:
     """Return the number of a session's newest event."""
     return SessionRepository(connection, principal).get(session_id).last_event
-
-
-def search(
-    connection: Connection, principal: Principal, text: str, session_id: str | None, paging: PageRequest
-) -> Page[Found]:
-    """Return a page of the user's sessions and messages that contain the text, sessions first; or of one session."""
-    sessions, messages = SessionRepository(connection, principal), MessageRepository(connection, principal)
-    if session_id is not None:
-        sessions.get(session_id)
-    title_count = sessions.count_titled(text) if session_id is None else 0
-    message_count = messages.count_containing(text, session_id)
-    titled = sessions.titled(text, paging) if title_count else []
-    items = [
-        Found(
-            kind="session",
-            session_id=session.id,
-            project_id=session.project_id,
-            message_id=None,
-            role=None,
-            title=session.title,
-            text=session.title,
-            timestamp=session.updated_at,
-        )
-        for session in titled
-    ]
-    if len(items) < paging.limit:
-        rest = PageRequest(paging.limit - len(items), max(0, paging.offset - title_count))
-        found = messages.containing(text, session_id, rest)
-        titles = sessions.titles({each.session_id for each in found})
-        items += [
-            Found(
-                kind="message",
-                session_id=each.session_id,
-                project_id=each.project_id,
-                message_id=each.message.id,
-                role=each.message.role,
-                title=titles[each.session_id],
-                text=_excerpt(each.message.content, text),
-                timestamp=each.message.created_at,
-            )
-            for each in found
-        ]
-    return paging.page(items, title_count + message_count)
-
-
-def _excerpt(content: str, text: str) -> str:
-    """Return the part of a message around the text."""
-    position = max(0, content.lower().find(text.lower()))
-    start = max(0, position - EXCERPT_CHARACTERS // 2)
-    excerpt = content[start : start + EXCERPT_CHARACTERS + len(text)]
-    return f"{'…' if start else ''}{excerpt}{'…' if start + len(excerpt) < len(content) else ''}"

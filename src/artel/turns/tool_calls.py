@@ -146,7 +146,7 @@ class ToolCallRepository(TenantRepository):
             tool_calls.c.approval_id.in_(refused_ids),
         )
         shown = tool_calls.c.session_id == session_id, tool_calls.c.status != "asked", not_(is_refused)
-        return self._ranked(rank).where(*shown), self._count(*shown)
+        return self._ranked(rank).where(*shown), self._count(*shown, by_key=True)
 
     def by_ids(self, ids: Sequence[str]) -> list[ToolCallRow]:
         return [_call(row) for row in self._find(tool_calls.c.id.in_(ids))] if ids else []
