@@ -36,7 +36,7 @@ def _plan_duration() -> Iterator[Figure]:
     ratio = statistics.median(durations) / ideal
     note = f"{statistics.median(durations):.2f} s, the model calls alone take {ideal:.1f} s"
     yield Figure(
-        BENCH, f"plan of {TASKS} tasks, 200 ms model delay, relative to the ideal", ratio, "times", 1.5, note=note
+        BENCH, f"plan of {TASKS} tasks, 200 ms model delay, relative to the ideal", ratio, "times", 1.1, note=note
     )
 
 
