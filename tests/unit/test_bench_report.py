@@ -8,7 +8,8 @@ import pytest
 
 from bench.figure import Figure, number, percentile
 from bench.plot import plot
-from bench.report import HEADINGS, code_hash
+from bench.report import HEADINGS
+from bench.results import code_hash
 from tests.requirements import BENCHMARKS, benchmark_outcomes
 
 

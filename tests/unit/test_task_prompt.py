@@ -1,6 +1,9 @@
 """What an agent is told for a task fits into what it may be sent, in whatever language others have written."""
 
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +24,7 @@ def written(kind: str, characters: int) -> str:
     return "".join(chosen.choice(LETTERS[kind]) for _ in range(characters))[:characters]
 
 
+@pytest.mark.req("AGT-03.2")
 @pytest.mark.parametrize("kind", LETTERS)
 @pytest.mark.parametrize("many", [1, 3, 19])
 @pytest.mark.parametrize("tokens", [1_500, 5_000])
@@ -61,3 +65,23 @@ def test_results_that_fit_are_not_shortened() -> None:
 
     assert text.count(result) == 2
     assert "left out" not in text
+
+
+SHORT_TEXTS = """
+from artel.brain.tokens import is_ready
+from artel.plans.merge import _results
+from artel.plans.task_run import task_text
+from tests.plan_tasks import completed_task
+
+tasks = [completed_task(str(number), "Found it.") for number in range(20)]
+assert "Found it." in task_text(completed_task("d"), "Look.", "", tasks, 10_000, "gpt-4o")
+assert _results(tasks, "Look.", ["gpt-4o", "gpt-4"]).count("Found it.") == 20
+assert not is_ready("gpt-4o") and not is_ready("gpt-4")
+"""
+
+
+@pytest.mark.req("AGT-03.2")
+def test_texts_that_fit_in_bytes_load_no_vocabulary() -> None:
+    root = Path(__file__).parents[2]
+
+    subprocess.run([sys.executable, "-c", SHORT_TEXTS], check=True, cwd=root, timeout=120)

@@ -59,24 +59,25 @@ async def merged(
 
 def _results(tasks: Sequence[WorkflowTask], request: str, models: Sequence[str]) -> str:
     """Return the results of all tasks as JSON lines, shortened until they fit the smallest context window."""
-
-    def room_of(model: str) -> float:
-        window = window_of(model)
-        if window is None:
-            return math.inf
-        return window - MERGE_TOKENS - count_tokens(_TASK, model) - count_tokens(request, model) - MERGE_FRAME_TOKENS
-
-    room = min(room_of(model) for model in models)
+    windows = {model: window - MERGE_TOKENS - MERGE_FRAME_TOKENS for model in models if (window := window_of(model))}
     characters = RESULT_CHARACTERS
+    results = _lines(tasks, characters)
+    # A token has at least one byte: most results fit without counting, which loads a vocabulary for each model.
+    if len(f"{_TASK}{request}{results}".encode(errors="replace")) <= min(windows.values(), default=math.inf):
+        return results
+    room = min(window - count_tokens(_TASK, model) - count_tokens(request, model) for model, window in windows.items())
     while True:
-        results = "\n".join(json.dumps(_task_json(task, characters), ensure_ascii=False) for task in tasks)
-        # A token has at least one byte: this avoids counting the tokens of most results.
         if len(results.encode()) <= room or characters <= LINE_CHARACTERS:
             return results
         over = max(count_tokens(results, model) for model in models) / max(1, room)
         if over <= 1:
             return results
         characters = int(characters * max(0.25, min(0.9, 1 / over)))
+        results = _lines(tasks, characters)
+
+
+def _lines(tasks: Sequence[WorkflowTask], characters: int) -> str:
+    return "\n".join(json.dumps(_task_json(task, characters), ensure_ascii=False) for task in tasks)
 
 
 def plain(tasks: Sequence[WorkflowTask]) -> str:

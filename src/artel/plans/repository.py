@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, bindparam, func, or_
+from sqlalchemy import ColumnElement, Delete, Select, Update, bindparam, func, or_
 
 from artel.contract.chat import UsageShown
 from artel.contract.estimates import StoredEstimate
@@ -30,9 +30,30 @@ class WorkflowRepository(TenantRepository):
             workflows.c.id == bindparam("workflow")
         )
 
+    @prepared
+    def _get(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select().where(workflows.c.id == bindparam("workflow"))
+
+    @prepared
+    def _of_turn(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select().where(workflows.c.turn_id == bindparam("turn"))
+
+    @prepared
+    def _note_spent(cls) -> Update:  # noqa: N805
+        spent = bindparam("spent", type_=workflows.c.spent_micros.type)
+        less = workflows.c.id == bindparam("workflow"), workflows.c.spent_micros < spent
+        return cls._prepare_update(spent_micros=spent).where(*less)
+
+    @prepared
+    def _unapproved_micros(cls) -> Select[Any]:  # noqa: N805
+        unapproved = workflows.c.session_id == bindparam("session"), workflows.c.approved_at.is_(None)
+        return cls._prepare_select(func.coalesce(func.sum(workflows.c.spent_micros), 0).label("micros")).where(
+            *unapproved
+        )
+
     def get(self, workflow_id: str) -> Workflow:
         """Return a workflow; raise WorkflowNotFound if the user has none with this id."""
-        row = self._find_one(workflows.c.id == workflow_id)
+        row = self._run(self._get, workflow=workflow_id).one_or_none()
         if row is None:
             raise WorkflowNotFound("Workflow not found")
         return _workflow(row)
@@ -43,7 +64,7 @@ class WorkflowRepository(TenantRepository):
         return row is not None and row.turn_id == turn_id and not WorkflowStatus(row.status).is_terminal
 
     def of_turn(self, turn_id: str) -> Workflow | None:
-        row = self._find_one(workflows.c.turn_id == turn_id)
+        row = self._run(self._of_turn, turn=turn_id).one_or_none()
         return _workflow(row) if row else None
 
     def begun(self, project_id: int) -> set[str]:
@@ -77,14 +98,11 @@ class WorkflowRepository(TenantRepository):
 
     def note_spent(self, workflow_id: str, spent_micros: int) -> None:
         """Record the cost of a workflow, unless a higher one is stored."""
-        less = workflows.c.id == workflow_id, workflows.c.spent_micros < spent_micros
-        self._change({"spent_micros": spent_micros}, *less)
+        self._run(self._note_spent, workflow=workflow_id, spent=spent_micros)
 
     def unapproved_micros(self, session_id: str) -> int:
         """Return the cost of a session's plans that the user was not asked about."""
-        unapproved = workflows.c.session_id == session_id, workflows.c.approved_at.is_(None)
-        spent = self._select(func.coalesce(func.sum(workflows.c.spent_micros), 0)).where(*unapproved)
-        return int(self.connection.execute(spent).scalar_one())
+        return int(self._run(self._unapproved_micros, session=session_id).one().micros)
 
 
 class TaskRepository(TenantRepository):
@@ -110,20 +128,33 @@ class TaskRepository(TenantRepository):
             tasks.c.workflow_id == bindparam("workflow"), tasks.c.id == bindparam("task")
         )
 
+    @prepared
+    def _of_one(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select().where(tasks.c.workflow_id == bindparam("workflow")).order_by(tasks.c.number)
+
+    @prepared
+    def _unfinished(cls) -> Select[Any]:  # noqa: N805
+        unfinished = or_(*(tasks.c.status == status for status in OPEN_TASKS))
+        return (
+            cls._prepare_select()
+            .where(tasks.c.workflow_id == bindparam("workflow"), unfinished)
+            .order_by(tasks.c.number)
+        )
+
+    @prepared
+    def _remove_all(cls) -> Delete:  # noqa: N805
+        return cls._prepare_delete().where(tasks.c.workflow_id == bindparam("workflow"))
+
     def add(self, planned: Sequence[WorkflowTask]) -> None:
         self._add([_stored({name: getattr(task, name) for name in WorkflowTask.__slots__}) for task in planned])
 
     def of(self, *workflow_ids: str) -> list[WorkflowTask]:
         """Return the tasks of some workflows, in the order of the plan."""
-        rows = self._find(tasks.c.workflow_id.in_(workflow_ids), order_by=[tasks.c.number], by_key=True)
-        return [
-            WorkflowTask(
-                **{name: getattr(row, name) for name in WorkflowTask.__slots__}
-                | {"status": TaskStatus(row.status), "parked": _parked(row)}
-                | {"estimate": StoredEstimate.load(row.estimate), "usage": _usage(row)}
-            )
-            for row in rows
-        ]
+        if len(workflow_ids) == 1:
+            rows: Sequence[Any] = self._run(self._of_one, workflow=workflow_ids[0]).all()
+        else:
+            rows = self._find(tasks.c.workflow_id.in_(workflow_ids), order_by=[tasks.c.number], by_key=True)
+        return [_task(row) for row in rows]
 
     def standing(self, workflow_id: str, task_id: str) -> dict[str, Any]:
         """Return status, attempts and parked run of a task."""
@@ -139,7 +170,7 @@ class TaskRepository(TenantRepository):
     def end_unfinished(self, workflow_id: str, running: TaskStatus, code: str, error: str) -> list[WorkflowTask]:
         """End the unfinished tasks: those that run as `running`, others as cancelled. Return how they were before."""
         now = datetime.now(UTC)
-        unfinished = [task for task in self.of(workflow_id) if not task.status.is_terminal]
+        unfinished = [_task(row) for row in self._run(self._unfinished, workflow=workflow_id).all()]
         for task in unfinished:
             values: dict[str, Any] = {"status": TaskStatus.CANCELLED, "parked": None, "finished_at": now}
             if task.status is TaskStatus.RUNNING:
@@ -149,7 +180,7 @@ class TaskRepository(TenantRepository):
 
     def remove(self, workflow_id: str) -> None:
         """Remove the tasks of a workflow, whose plan is replaced."""
-        self._remove(tasks.c.workflow_id == workflow_id)
+        self._run(self._remove_all, workflow=workflow_id)
 
     def done_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
         """Return the last tasks that an agent has completed or failed, newest first."""
@@ -161,37 +192,57 @@ class PlanCacheRepository(TenantRepository):
 
     table = plan_cache
 
+    @prepared
+    def _get(cls) -> Select[Any]:  # noqa: N805
+        same = plan_cache.c.project_id == bindparam("project"), plan_cache.c.key == bindparam("key")
+        return cls._prepare_select(plan_cache.c.plan).where(*same, plan_cache.c.created_at > bindparam("oldest"))
+
+    @prepared
+    def _remove_old(cls) -> Delete:  # noqa: N805
+        old = or_(plan_cache.c.created_at <= bindparam("oldest"), plan_cache.c.key == bindparam("key"))
+        return cls._prepare_delete().where(plan_cache.c.project_id == bindparam("project"), old)
+
+    @prepared
+    def _surplus(cls) -> Select[Any]:  # noqa: N805
+        of_project = cls._prepare_select(plan_cache.c.key).where(plan_cache.c.project_id == bindparam("project"))
+        return of_project.order_by(plan_cache.c.created_at.desc()).offset(bindparam("most"))
+
     def get(self, project_id: int, key: str, hours: float) -> dict[str, Any] | None:
         """Return the plan for a key, unless it is too old."""
         oldest = datetime.now(UTC) - timedelta(hours=hours)
-        row = self._find_one(
-            plan_cache.c.project_id == project_id, plan_cache.c.key == key, plan_cache.c.created_at > oldest
-        )
+        row = self._run(self._get, project=project_id, key=key, oldest=oldest).one_or_none()
         return row.plan if row else None
 
     def put(self, project_id: int, key: str, plan: dict[str, Any], hours: float, most: int) -> None:
         """Store a plan; remove expired ones, and the oldest ones if there are more than `most`."""
-        expired = plan_cache.c.created_at <= datetime.now(UTC) - timedelta(hours=hours)
-        in_project = plan_cache.c.project_id == project_id
-        self._remove(in_project, expired | (plan_cache.c.key == key))
-        newest_first = self._select(plan_cache.c.key).where(in_project).order_by(plan_cache.c.created_at.desc())
-        surplus = list(self.connection.execute(newest_first.offset(most - 1)).scalars())
-        self._remove(in_project, plan_cache.c.key.in_(surplus))
+        oldest = datetime.now(UTC) - timedelta(hours=hours)
+        self._run(self._remove_old, project=project_id, key=key, oldest=oldest)
+        surplus = [row.key for row in self._run(self._surplus, project=project_id, most=most - 1)]
+        if surplus:
+            self._remove(plan_cache.c.project_id == project_id, plan_cache.c.key.in_(surplus))
         entry = {"project_id": project_id, "key": key, "plan": plan, "created_at": datetime.now(UTC)}
         self._insert_unless_exists(entry)  # the same request may be planned twice at once
 
 
-def _workflow(row: Row[Any]) -> Workflow:
+def _task(row: Any) -> WorkflowTask:
+    return WorkflowTask(
+        **{name: getattr(row, name) for name in WorkflowTask.__slots__}
+        | {"status": TaskStatus(row.status), "parked": _parked(row)}
+        | {"estimate": StoredEstimate.load(row.estimate), "usage": _usage(row)}
+    )
+
+
+def _workflow(row: Any) -> Workflow:
     values = {name: getattr(row, name) for name in Workflow.__slots__}
     status, estimate = WorkflowStatus(row.status), StoredEstimate.load(row.estimate)
     return Workflow(**values | {"status": status, "estimate": estimate})
 
 
-def _parked(row: Row[Any]) -> ParkedRun | None:
+def _parked(row: Any) -> ParkedRun | None:
     return ParkedRun.load(row.parked) if row.parked else None
 
 
-def _usage(row: Row[Any]) -> UsageShown | None:
+def _usage(row: Any) -> UsageShown | None:
     return UsageShown.model_validate(row.usage) if row.usage else None
 
 

@@ -63,8 +63,11 @@ def task_text(
         if needed:
             parts.append("\n".join([_RESULTS, *(_quoted(dependency, most, min(most, share)) for dependency in needed)]))
         text = "\n\n".join(parts)
+        # A token has at least one byte: most prompts fit without counting.
+        if is_single or len(text.encode(errors="replace")) <= tokens:
+            return text
         over = count_tokens(text, model) / max(1, tokens)
-        if over <= 1 or most < LEAST_CHARACTERS or is_single:
+        if over <= 1 or most < LEAST_CHARACTERS:
             return text
         most = int(most * max(0.5, min(0.9, 1 / over)))
 
