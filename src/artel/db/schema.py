@@ -20,7 +20,7 @@ from artel.db.tables import installation, metadata
 from artel.errors import SchemaOutdated
 from artel.ids import uuid7
 
-HEAD = "0028"
+HEAD = "0029"
 FIRST = "0001"  # the oldest revision whose servers work with this schema
 MIGRATIONS = Path(__file__).parent / "migrations"
 
