@@ -57,11 +57,16 @@ class Poller:
                 log.exception(self._crashed)
 
 
-async def yield_to_turns(busy: Callable[[], bool], quiet_polls: int, poll_seconds: float) -> None:
-    """Wait until no turn was running at so many polls in a row, for a limited time: some servers are always busy."""
+async def yield_to_turns(
+    busy: Callable[[], bool], quiet_polls: int, poll_seconds: float, rest_seconds: float = 0.0
+) -> None:
+    """Wait until no turn was running at so many polls in a row, for a limited time: some servers are always busy.
+
+    While turns run, it waits for `rest_seconds` at least.
+    """
     quiet = 0
     with suppress(TimeoutError):
-        async with asyncio.timeout(MAX_YIELD_SECONDS):
+        async with asyncio.timeout(max(MAX_YIELD_SECONDS, rest_seconds)):
             # There is no event for the end of the last turn.
             while (quiet := 0 if busy() else quiet + 1) < quiet_polls:  # noqa: ASYNC110
                 await asyncio.sleep(poll_seconds)

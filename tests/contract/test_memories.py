@@ -292,6 +292,30 @@ async def test_background_indexing_yields_to_turns_for_a_limited_time(
     assert len(world.store.upserts) == 1
 
 
+async def test_background_indexing_takes_a_fifth_of_the_time_while_turns_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poller, "MAX_YIELD_SECONDS", 0)
+    ended: list[float] = []
+
+    async def slow() -> None:
+        await asyncio.sleep(0.1)
+        ended.append(time.monotonic())
+
+    world.store.before_upsert = slow
+    for content in ("one", "two"):
+        await world.remember(content)
+        await world.memories.indexer.step(lambda: True)
+    assert ended[1] - ended[0] >= 0.5
+
+    monkeypatch.setattr(indexer, "REST", 1_000_000)
+    async with asyncio.timeout(60):
+        for content in ("three", "four"):  # it does not rest while no turn runs
+            await world.remember(content)
+            await world.memories.indexer.step(lambda: False)
+    assert len(ended) == 4
+
+
 @pytest.mark.req("UWS-20.1")
 async def test_memories_of_turns_in_a_row_are_indexed_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poller, "MAX_YIELD_SECONDS", 60)

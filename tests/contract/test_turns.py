@@ -3,18 +3,23 @@
 import asyncio
 import contextlib
 import random
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from artel.auth.accounts import create_account
 from artel.contract.chat import UsageShown
-from artel.contract.events import StoredEvent
+from artel.contract.events import ContextRetrieved, StoredEvent, TaskStarted
 from artel.contract.http import NewSession
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy, SessionNotFound, TurnNotFound
 from artel.events.session_log import read_events
 from artel.ids import uuid7
+from artel.runs import task_events
+from artel.runs.task_events import EventWriter
 from artel.sessions.deletion import delete_session
-from artel.sessions.message_repository import StoredMessage
+from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
 from artel.sessions.transactions import create_session
 from artel.turns import transactions
@@ -50,6 +55,55 @@ async def test_a_turn_tells_its_whole_story_in_order(chat: ChatUser) -> None:
     assert (ended.status, ended.usage) == (TurnStatus.COMPLETED, UsageShown(model="demo"))
     assert ended.started_at
     assert ended.finished_at
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_events_that_wait_are_written_when_the_turn_ends(chat: ChatUser, *, fails: bool) -> None:
+    session = await chat.session()
+    turn = await chat.accept(session)
+    assert await chat.start(session, turn.id)
+    writer = EventWriter(cast("Any", SimpleNamespace(database=chat.database.of(chat.user))), turn)
+    writer.open()
+    writer.add_later(ContextRetrieved(agent_id=chat.agent_id, count=0, scores=[]))
+    outcome = replace(failure(TurnStatus.FAILED), partial="It beg") if fails else answer("Hi")
+
+    await chat.finish(session, turn.id, replace(outcome, noted=await writer.rest()))
+    await writer.written()
+
+    events = await chat.events(session)
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    completed = [event for event in events if event.type == "message_completed"]
+    assert [event.type for event in events[3:5]] == ["context_retrieved", "message_completed"]
+    stored = await chat.database.read(lambda c: MessageRepository(c, chat.user).page(session, None, 10, 0))
+    numbers = {event.data["message_id"]: event.number for event in completed}
+    assert numbers.items() <= {message.id: message.number for message in stored}.items()
+
+
+async def test_event_that_can_wait_is_written_with_the_next_or_after_a_time(
+    chat: ChatUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await chat.session()
+    turn = await chat.accept(session)
+    assert await chat.start(session, turn.id)
+    writer = EventWriter(cast("Any", SimpleNamespace(database=chat.database.of(chat.user))), turn)
+    writer.open()
+
+    async def types() -> list[str]:
+        return [event.type for event in await chat.events(session)][3:]
+
+    found = ContextRetrieved(agent_id=chat.agent_id, count=0, scores=[])
+    writer.add_later(found)
+    writer.add(TaskStarted(task_id=turn.id, agent_id=chat.agent_id))
+    await writer.written()
+    assert await types() == ["context_retrieved", "task_started"]
+    assert await writer.rest() == []
+
+    monkeypatch.setattr(task_events, "HELD_SECONDS", 0.01)
+    writer.add_later(found)
+    async with asyncio.timeout(30):
+        while len(await types()) < 3:  # noqa: ASYNC110 - a background task writes it
+            await asyncio.sleep(0.01)
+    assert (await types())[-1] == "context_retrieved"
 
 
 async def test_the_history_has_messages_and_answers_in_order_of_time(chat: ChatUser) -> None:

@@ -208,6 +208,53 @@ async def test_query_does_not_wait_for_a_batch(embedder: LocalEmbedder, monkeypa
     assert len(await indexing) == 2
 
 
+async def test_queries_that_wait_are_embedded_together(
+    embedder: LocalEmbedder, model: ArtelEmbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, go_on = threading.Event(), threading.Event()
+    batches: list[int] = []
+    real = embedder._embed
+
+    def embed(tokens: list[list[int]]) -> list[Any]:
+        batches.append(len(tokens))
+        started.set()
+        assert go_on.wait(10)
+        return real(tokens)
+
+    monkeypatch.setattr(embedder, "_embed", embed)
+    first = asyncio.create_task(embedder.embed(["the first"]))
+    await asyncio.to_thread(started.wait, 10)
+    texts = [f"question {number}" for number in range(40)]
+    others = [asyncio.create_task(embedder.embed([text])) for text in texts]
+    await asyncio.sleep(0)
+    others[1].cancel()
+    monkeypatch.setattr(embedders, "MAX_WAITING", 40)
+    with pytest.raises(EmbeddingsUnavailable, match="overloaded"):
+        await embedder.embed(["one more"])
+    go_on.set()
+
+    found = [vector for [vector] in await asyncio.gather(first, others[0], *others[2:])]
+
+    expected = vectors_of(model, ["the first", texts[0], *texts[2:]])
+    assert np.allclose(np.array(found), expected, atol=1e-5)
+    assert batches == [1, 32, 8]
+    assert found[1].base is None
+
+
+async def test_failure_of_the_model_reaches_all_queries_that_wait(
+    embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Any) -> list[Any]:
+        raise EmbeddingsUnavailable("The test broke it.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(embedder, "_embed", fail)
+        failed = await asyncio.gather(*(embedder.embed([text]) for text in "abc"), return_exceptions=True)
+    assert [str(failure) for failure in failed] == ["The test broke it."] * 3
+
+    assert len((await embedder.embed(["a"]))[0]) == 384
+
+
 async def test_single_texts_are_cached(embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedders, "CACHED_TEXTS", 2)
     lengths: list[int] = []

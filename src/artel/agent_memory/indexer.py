@@ -1,9 +1,13 @@
 """Keeps the vector index in sync with the rows, at once for new memories and otherwise in the background."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from artel.agent_memory import index_queue
 from artel.agent_memory.repository import UnindexedMemory
@@ -13,14 +17,26 @@ from artel.logs import get_logger
 from artel.poller import yield_to_turns
 from artel.retry import Backoff
 from artel.vector_index.embedder import Embedder
-from artel.vector_index.store import EmbeddingsUnavailable, MemoryStore, MemoryUnavailable, Point, Vector
+from artel.vector_index.store import (
+    EmbeddingsUnavailable,
+    MemoryStore,
+    MemoryUnavailable,
+    Point,
+    Vector,
+    collection_owner,
+)
 
 BATCH = 64
 EMBEDDED_CHARACTERS = 8_000  # providers refuse longer texts; the rest is still found by words
 POLL_SECONDS = 30.0  # finds work of other processes and missed wake-ups
 BACKOFF = Backoff(0.5, 30.0)  # while the index is down
 BUSY_POLL_SECONDS = 0.02
+REST = 4  # times as long as a batch took there is none while turns run: a fifth of a core at most
 QUIET_POLLS = 5  # without a turn, before a few memories are indexed: those of the next turns are embedded with them
+
+# Takes the ids of the user, the project and the agent; and the vectors by memory, with the time of its content.
+AgentKey = tuple[int, int, int]
+Indexed = Callable[[AgentKey, Mapping[str, tuple[datetime, Vector]]], None]
 
 log = get_logger(__name__)
 
@@ -45,14 +61,18 @@ class IndexState:
 class Indexer:
     """Indexes memories and runs chores; one per process."""
 
-    def __init__(self, database: Database, store: MemoryStore, embedder: Embedder) -> None:
-        self._database, self._store, self._embedder = database, store, embedder
+    def __init__(
+        self, database: Database, store: MemoryStore, embedder: Embedder, indexed: Indexed = lambda *_: None
+    ) -> None:
+        """`indexed` is called with the vectors of memories that were added to the index."""
+        self._database, self._store, self._embedder, self._indexed = database, store, embedder, indexed
         self.state = IndexState()
         self._prepared = False
         self._prepare_lock, self._chore_lock = asyncio.Lock(), asyncio.Lock()
         self.reserved: set[str] = set()  # memories that their caller indexes, so the background skips them
         self._woken = asyncio.Event()
         self._batch = BATCH
+        self._rest_until = 0.0  # until then nothing is indexed in the background while turns run
         self._after = ""  # the background continues after this id when a memory can't be embedded
 
     def wake(self) -> None:
@@ -91,10 +111,12 @@ class Indexer:
             return await self._finish_pass()
         if busy is not None:
             is_full = len(rows) == self._batch
-            await yield_to_turns(busy, 1 if is_full else QUIET_POLLS, BUSY_POLL_SECONDS)
+            rest_seconds = self._rest_until - time.monotonic()
+            await yield_to_turns(busy, 1 if is_full else QUIET_POLLS, BUSY_POLL_SECONDS, rest_seconds)
             rows = rows if is_full else await self._find()
             if not rows:
                 return True
+        started = time.monotonic()
         try:
             await self.index(rows)
         except EmbeddingsUnavailable:
@@ -104,6 +126,8 @@ class Indexer:
             self._batch = max(self._batch // 2, 1)
             raise
         self._batch = min(self._batch * 2, BATCH)
+        ended = time.monotonic()
+        self._rest_until = ended + REST * (ended - started)
         return True
 
     async def _find(self) -> list[UnindexedMemory]:
@@ -170,10 +194,22 @@ class Indexer:
         await self._store.upsert(points)
         read = {row.id: row.stored_at for row in rows}
         marked = await self._database.run(index_queue.return_ticket, ticket, read)
+        self._announce(ticket, rows, vectors)
         self.state.worked()
         if marked < len(rows):  # some were cleared, renamed or deleted meanwhile, so there may be chores
             self.wake()
         return marked
+
+    def _announce(self, ticket: index_queue.Ticket, rows: Sequence[UnindexedMemory], vectors: Sequence[Any]) -> None:
+        """Pass the new vectors on, by agent."""
+        by_agent: defaultdict[AgentKey, dict[str, tuple[datetime, Vector]]] = defaultdict(dict)
+        for row, vector in zip(rows, vectors, strict=True):
+            owner = collection_owner(ticket.collections.get(row.id, ""))
+            if owner is not None and vector is not None:
+                user_id, project_id, _ = owner
+                by_agent[user_id, project_id, ticket.agents[row.id]][row.id] = row.stored_at, vector
+        for agent, of_agent in by_agent.items():
+            self._indexed(agent, of_agent)
 
     async def _finish_pass(self) -> bool:
         """Start again at the first memory; raise if some were skipped or the index is still down, else return False."""

@@ -77,6 +77,11 @@ class StoredMemory:
         """Whether it is pinned."""
         return self.pinned_at is not None
 
+    @property
+    def stored_at(self) -> datetime:
+        """When its content was stored."""
+        return self.edited_at or self.created_at
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryCounts:
@@ -112,6 +117,16 @@ class Candidate(UnindexedMemory):
     """A memory that is searched besides those in the index: not indexed yet, or pinned."""
 
     is_pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStamp:
+    """What tells that a stored memory has changed."""
+
+    id: str
+    stored_at: datetime
+    pinned_at: datetime | None
+    indexed_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +173,15 @@ class MemoryRepository(TenantRepository):
         is_some = or_(*(memories.c.id == bindparam(f"id_{number}") for number in range(RECALLED)))
         return cls._prepare_select().where(
             memories.c.project_id == bindparam("project"), memories.c.agent_id == bindparam("agent"), is_some
+        )
+
+    @prepared
+    def _stamps(cls) -> Select[Any]:  # noqa: N805
+        columns = (getattr(memories.c, name) for name in ("id", "created_at", "edited_at", "pinned_at", "indexed_at"))
+        return (
+            cls._prepare_select(*columns)
+            .where(memories.c.project_id == bindparam("project"), memories.c.agent_id == bindparam("agent"))
+            .limit(bindparam("most"))
         )
 
     def add(self, project_id: int, agent_id: int, new: Sequence[NewMemory]) -> list[StoredMemory]:
@@ -220,6 +244,11 @@ class MemoryRepository(TenantRepository):
             rows = self._run(self._some, project=project_id, agent=agent_id, **by_number)
             found |= {row.id: _memory(row) for row in rows}
         return found
+
+    def stamps(self, project_id: int, agent_id: int, most: int) -> list[MemoryStamp]:
+        """Return what tells which of the agent's memories have changed, of at most so many."""
+        rows = self._run(self._stamps, project=project_id, agent=agent_id, most=most)
+        return [MemoryStamp(row.id, row.edited_at or row.created_at, row.pinned_at, row.indexed_at) for row in rows]
 
     def candidates(self, project_id: int, agent_id: int) -> list[Candidate]:
         """Return the agent's newest memories that are not indexed yet, then its pinned ones, shortened."""

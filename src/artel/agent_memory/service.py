@@ -22,14 +22,24 @@ from artel.agent_memory.repository import (
     StoredMemory,
     UnindexedMemory,
 )
+from artel.agent_memory.small_collections import SmallCollections
+from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
 from artel.db.engine import Database
 from artel.errors import ArtelError, ConfigurationInvalid
 from artel.logs import get_logger
 from artel.vector_index.bm25 import query_words, word_scores
 from artel.vector_index.embedder import Embedder
-from artel.vector_index.search import fuse, search_memory
-from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryStore, MemoryUnavailable, collection_name
+from artel.vector_index.search import embed_query, recency, search_memory, with_candidates
+from artel.vector_index.store import (
+    EVERYTHING,
+    Filter,
+    Hit,
+    MemoryStore,
+    MemoryUnavailable,
+    VectorReader,
+    collection_name,
+)
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -66,7 +76,10 @@ class Memories:
 
     def __init__(self, database: Database, store: MemoryStore, embedder: Embedder) -> None:
         self.database, self.store, self.embedder = database, store, embedder
-        self.indexer = Indexer(database, store, embedder)
+        self.copies: SmallCollections | None = None
+        if isinstance(store, VectorReader) and embedder.dimensions:  # an index server is searched itself
+            self.copies = SmallCollections(database, store, embedder.dimensions)
+        self.indexer = Indexer(database, store, embedder, *([self.copies.indexed] if self.copies else []))
         self.existing_collections: set[str] = set()  # a cache
         self.next_match = 0.0  # when unindexed memories besides the newest may be searched again
         # Index operations, also those that their caller no longer awaits, and the background indexer.
@@ -103,6 +116,8 @@ class Memories:
         for task in tasks:
             with suppress(asyncio.CancelledError, Exception):
                 await task
+        if self.copies is not None:
+            await self.copies.close()
         await self.store.close()
         await self.embedder.close()
 
@@ -128,13 +143,24 @@ class AgentContextStore:
         existing.add(self.collection)
         return missing
 
-    async def search(self, query: str, top_k: int = 5, where: Filter = EVERYTHING) -> list[Recalled]:
+    async def search(
+        self,
+        query: str,
+        top_k: int = 5,
+        where: Filter = EVERYTHING,
+        version: Awaitable[int | None] | None = None,
+    ) -> list[Recalled]:
         """Return the best matching memories, best first.
 
         Memories not yet indexed are searched by words only, also while the index is down; MemoryUnavailable is raised
         then if none of them matches. Pinned ones are always considered: the best of them are found even if nothing
-        in them matches.
+        in them matches. `version` is that of the agent's memory, from a transaction of the caller.
         """
+        if self._shared.copies is not None:
+            with suppress(MemoryUnavailable):
+                found = await self._search_copy(self._shared.copies, query, top_k, where, version)
+                if found is not None:
+                    return found
         # Read before searching the index, so that memories indexed in between are found there.
         candidates = await self._candidates(query, where)
         hits: list[Hit]
@@ -150,10 +176,42 @@ class AgentContextStore:
         rows = await self._read(MemoryRepository.by_ids, [hit.id for hit in hits]) if hits else {}
         return [Recalled(rows[hit.id], hit.score) for hit in hits if hit.id in rows]
 
+    async def _search_copy(
+        self,
+        copies: SmallCollections,
+        query: str,
+        top_k: int,
+        where: Filter,
+        version: Awaitable[int | None] | None,
+    ) -> list[Recalled] | None:
+        """Search the copy of the collection in this process; return None if it is too large for one."""
+        project_id, agent_id, vector = self._project_id, self._agent_id, None
+        copy = copies.peek((self._user.user_id, project_id, agent_id))
+        is_embedded = copy is not None and copy.has_vectors
+        if is_embedded:  # meanwhile the transaction of the caller runs
+            vector = await embed_query(self._shared.embedder, query)
+        current = await version if version is not None else None
+        if current is None:
+            current = await self._database.read(_memory_version, self._user, project_id, agent_id)
+        if current is None:  # the agent was deleted
+            return []
+        copy = await copies.get(self._user, project_id, agent_id, self.collection, current, self._open_index)
+        if copy is None:
+            return None
+        if copy.has_vectors and not is_embedded:
+            vector = await embed_query(self._shared.embedder, query)
+        hits = copy.search(query, vector, top_k, where)
+        found = ((copy.get(hit.id), hit.score) for hit in hits)
+        return [Recalled(memory, score) for memory, score in found if memory is not None]
+
+    async def _open_index(self) -> None:
+        """Make sure that the index has the collection; a lost one is filled again."""
+        if self.collection not in self._shared.existing_collections:
+            await self.ensure()
+
     async def _search_index(self, query: str, top_k: int, where: Filter) -> list[Hit]:
         shared = self._shared
-        if self.collection not in shared.existing_collections:
-            await self.ensure()
+        await self._open_index()
         search = search_memory(shared.store, shared.embedder, self.collection, query, top_k, where)
         return await self._call_index(search)
 
@@ -287,6 +345,10 @@ class AgentContextStore:
             raise MemoryUnavailable("The memory index is misconfigured. The server's log says why.") from failure
 
 
+def _memory_version(connection: Connection, user: Principal, project_id: int, agent_id: int) -> int | None:
+    return AgentRepository(connection, user).memory_version(project_id, agent_id)
+
+
 def _with_candidates(
     query: str, hits: Sequence[Hit] | None, candidates: Sequence[Candidate], top_k: int, where: Filter
 ) -> list[Hit]:
@@ -295,21 +357,18 @@ def _with_candidates(
     The hits are None if the index did not answer.
     """
     edited = {memory.id for memory in candidates if memory.edited_at and not memory.is_pinned}
-    # The index has the old content of those that were edited.
-    searches = [] if hits is None else [[hit for hit in hits if hit.id not in edited]]
+    if hits is not None:  # the index has the old content of those that were edited
+        hits = [hit for hit in hits if hit.id not in edited]
     matching = [memory for memory in candidates if where.matches(memory.type, memory.success, memory.created_at)]
     pinned = [memory for memory in matching if memory.is_pinned]
     pinned_ids = {memory.id for memory in pinned}
     waiting = [memory for memory in matching if memory.id not in pinned_ids]
-    if by_words := [hit for hit in _rank_by_words(query, waiting) if hit.score > 0]:
-        searches.append(by_words)
-    if pinned and query.strip():
-        searches.append(_rank_by_words(query, pinned))
-    return searches[0] if hits is not None and len(searches) == 1 else fuse(searches, top_k)
+    always = _rank_by_words(query, pinned) if query.strip() else []
+    return with_candidates(hits, _rank_by_words(query, waiting), always, top_k)
 
 
 def _rank_by_words(query: str, memories: Sequence[Candidate]) -> list[Hit]:
     """Return the memories with a score for words shared with the query, newest first among equals."""
     scores = word_scores(query, (memory.content for memory in memories))
     found = enumerate(zip(memories, scores, strict=True))
-    return [Hit(memory.id, score * (1 - index / 1_000)) for index, (memory, score) in found]
+    return [Hit(memory.id, score * recency(index)) for index, (memory, score) in found]

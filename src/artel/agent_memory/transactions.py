@@ -1,6 +1,7 @@
 """Operations on the memory of an agent; each function is one transaction, or part of a larger one."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
@@ -24,16 +25,28 @@ from artel.vector_index.store import collection_name
 MAX_MEMORIES = 1_000_000  # of one agent
 
 
+@dataclass(frozen=True, slots=True)
+class MemoriesAdded:
+    """A hint: memories were added to an agent's, whose version is this one now."""
+
+    agent: tuple[int, int, int]  # ids of the user, the project and the agent
+    version: int
+    memories: tuple[StoredMemory, ...]
+
+
 def remember(tx: Tx, project_id: int, agent_id: int, new: Sequence[NewMemory]) -> list[StoredMemory]:
     """Add memories as part of a larger transaction; return an empty list if the agent was deleted."""
-    if not AgentRepository(tx).lock_shared(project_id, agent_id):
+    version = AgentRepository(tx).raise_memory_version(project_id, agent_id)
+    if version is None:
         return []
-    return MemoryRepository(tx).add(project_id, agent_id, new)
+    added = MemoryRepository(tx).add(project_id, agent_id, new)
+    tx.after_commit(MemoriesAdded((tx.principal.user_id, project_id, agent_id), version, tuple(added)))
+    return added
 
 
 def replace_memory(tx: Tx, project_id: int, agent_id: int, new: NewMemory) -> bool:
     """Store a memory, or replace the one with its id; return whether the agent exists."""
-    if not AgentRepository(tx).lock_shared(project_id, agent_id):
+    if AgentRepository(tx).raise_memory_version(project_id, agent_id) is None:
         return False
     MemoryRepository(tx).put(project_id, agent_id, new)
     tx.after_commit(MemoriesChanged())
@@ -56,7 +69,7 @@ def edit(
     tx: Tx, project_id: int, agent_id: int, memory_id: str, content: str | None, pinned: bool | None
 ) -> StoredMemory:
     """Change the content of a memory, or pin it; None does not change. Raise MemoryNotFound or LimitReached."""
-    AgentRepository(tx).lock_shared(project_id, agent_id)
+    AgentRepository(tx).raise_memory_version(project_id, agent_id)
     rows = MemoryRepository(tx)
     if content is not None:
         rows.edit(project_id, agent_id, memory_id, content)
@@ -79,6 +92,7 @@ def find(connection: Connection, tenant: Tenant, project_id: int, agent_id: int,
 def forget(tx: Tx, project_id: int, agent_id: int, memory_id: str) -> None:
     """Delete one memory and queue its removal from the index; raise MemoryNotFound if there is none."""
     agent = AgentRepository(tx).get(project_id, agent_id)
+    AgentRepository(tx).raise_memory_version(project_id, agent_id)
     if not MemoryRepository(tx).remove(project_id, agent_id, memory_id):
         raise MemoryNotFound("Memory not found")
     name = collection_name(tx.principal.user_id, project_id, agent.name)
@@ -88,6 +102,7 @@ def forget(tx: Tx, project_id: int, agent_id: int, memory_id: str) -> None:
 def clear(tx: Tx, project_id: int, agent_id: int) -> int:
     """Delete the agent's memories and queue clearing the index; return their number."""
     agent = AgentRepository(tx).get(project_id, agent_id)
+    AgentRepository(tx).raise_memory_version(project_id, agent_id)
     deleted = MemoryRepository(tx).clear(project_id, agent_id)
     index_queue.add_chore(tx.connection, "clear", collection_name(tx.principal.user_id, project_id, agent.name))
     return deleted

@@ -30,9 +30,15 @@ class AgentRepository(TenantRepository):
         return cls._prepare_select(agents.c.id, agents.c.name).where(*_listed(bindparam("project")), or_(*either))
 
     @prepared
-    def _to_share(cls) -> Select[Any]:  # noqa: N805
+    def _memory_version(cls) -> Select[Any]:  # noqa: N805
         is_agent = agents.c.project_id == bindparam("project"), agents.c.id == bindparam("agent")
-        return cls._prepare_select(agents.c.id).where(*is_agent).with_for_update(read=True, key_share=True)
+        return cls._prepare_select(agents.c.memory_version).where(*is_agent)
+
+    @prepared
+    def _raise_memory_version(cls) -> Any:  # noqa: N805
+        is_agent = agents.c.project_id == bindparam("project"), agents.c.id == bindparam("agent")
+        raised = cls._prepare_update(memory_version=agents.c.memory_version + 1)
+        return raised.where(*is_agent).returning(agents.c.memory_version)
 
     def add(self, project_id: int, parent_agent_id: int | None, new: Sequence[NewAgent]) -> list[Agent]:
         """Add agents, all or none."""
@@ -77,9 +83,20 @@ class AgentRepository(TenantRepository):
         agent_id: int = found
         return agent_id
 
-    def lock_shared(self, project_id: int, agent_id: int) -> bool:
-        """Lock the agent against deletion until the commit; return whether it exists."""
-        return self._run(self._to_share, project=project_id, agent=agent_id).one_or_none() is not None
+    def memory_version(self, project_id: int, agent_id: int) -> int | None:
+        """Return the version of the agent's memory; None if the agent does not exist."""
+        version: int | None = self._run(self._memory_version, project=project_id, agent=agent_id).scalar_one_or_none()
+        return version
+
+    def raise_memory_version(self, project_id: int, agent_id: int) -> int | None:
+        """Raise the version of the agent's memory, which changes, and return it; None if the agent does not exist.
+
+        The agent is locked until the commit, against deletion and against other changes of its memory.
+        """
+        version: int | None = self._run(
+            self._raise_memory_version, project=project_id, agent=agent_id
+        ).scalar_one_or_none()
+        return version
 
     def names(self, project_id: int | None = None) -> list[tuple[int, str]]:
         """Return (project id, name) of the agents of a project or of all projects, including `root`."""

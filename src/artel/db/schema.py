@@ -21,7 +21,7 @@ from artel.db.tables import installation, metadata
 from artel.errors import SchemaOutdated
 from artel.ids import uuid7
 
-HEAD = "0031"
+HEAD = "0030"
 FIRST = "0001"  # the oldest revision whose servers work with this schema
 MIGRATIONS = Path(__file__).parent / "migrations"
 

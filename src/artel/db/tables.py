@@ -157,6 +157,7 @@ agents = _table(
     Column("runtime", String(10), nullable=False),
     Column("loop", JSON(none_as_null=True)),  # NULL: the defaults
     Column("fallback", JSON(none_as_null=True)),  # NULL: the server's fallback model
+    Column("memory_version", BigInteger, nullable=False, server_default="0"),  # every change of its memories raises it
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
     UniqueConstraint("project_id", "name"),

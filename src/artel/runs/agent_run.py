@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Awaitable
 from typing import Any
 
 from artel.agent_loop.context import Remembered, build_context
@@ -92,9 +93,11 @@ class AgentRun:
             raise in_error(agent.name)
         at_work = AgentAtWork(agent.id, agent.name, bus.status(agent.id, without=1).value, bus.status(agent.id).value)
         searches = agent.memory and task.is_unprompted
-        searching = asyncio.ensure_future(self._recall()) if searches else None
+        version: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        searching = asyncio.ensure_future(self._recall(version)) if searches else None
         try:
             start = await task.start(agent, at_work)
+            version.set_result(start.memory_version)
             recalled = await searching if searching else []
         except BaseException:
             if searching:
@@ -174,12 +177,15 @@ class AgentRun:
             raise ToolFailed(result.error or f"{call.name} failed.")
         return f"{call.name} was done, as you approved."
 
-    async def _recall(self) -> list[Recalled]:
-        """Search the agent's memory for the task; a failed search leaves the answer without memories."""
+    async def _recall(self, version: Awaitable[int | None]) -> list[Recalled]:
+        """Search the agent's memory for the task; a failed search leaves the answer without memories.
+
+        `version` is that of its memory when the task was started, None if that is not known.
+        """
         space, agent = self.space, self.agent
         memory = self._services.memories.context_store(space.principal, space.project_id, agent.id, agent.name)
         try:
-            found = await memory.search(self.task.text, RECALLED)
+            found = await memory.search(self.task.text, RECALLED, version=version)
         except ArtelError as failure:  # the space is degraded then
             log.warning("memory_not_searched", agent_id=agent.id, reason=failure.detail)
             return []

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from artel import kill_points
@@ -9,6 +10,7 @@ from artel.agent_loop.context import MAX_HISTORY_MESSAGES, to_continue
 from artel.agent_loop.parking import Parked
 from artel.agent_loop.task import Tally
 from artel.agent_memory.repository import NewMemory
+from artel.agent_memory.service import Recalled
 from artel.approvals.transactions import decisions, park_turn
 from artel.brain.brain import Usage
 from artel.brain.tokens import count_tokens
@@ -85,11 +87,19 @@ class DirectTurn(StreamedTask):
         finally:
             self._services.hub.end(turn.session_id, self._message_id)
 
+    def recalled(self, found: Sequence[Recalled]) -> None:
+        self._notes.add_later(self._retrieved(found))
+
     async def _start(self, agent: Agent, at_work: AgentAtWork) -> Start:
         if not self._space.accepts_tasks:
             raise SpaceClosed
         started = await self._space.database.run(
-            start_turn, self._turn, at_work, MAX_HISTORY_MESSAGES, self._services.user_monthly_micros
+            start_turn,
+            self._turn,
+            at_work,
+            MAX_HISTORY_MESSAGES,
+            self._services.user_monthly_micros,
+            recalls=agent.memory,
         )
         self._started = True
         self._notes.open()
@@ -105,7 +115,7 @@ class DirectTurn(StreamedTask):
             history = to_continue(history)
         elif history and not self._turn.parked:
             self._text = history[-1].content  # the user may have changed it while it was queued
-        return Start(agent, history, budget_guard)
+        return Start(agent, history, budget_guard, started.memory_version)
 
     async def _park(self, agent: Agent, parked: Parked) -> None:
         """Store how far the run has come, and ask the user; the agent's slot is free."""
@@ -133,7 +143,7 @@ class DirectTurn(StreamedTask):
     async def _end(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
         """Store the answer, or the failure, and the end of the turn."""
         kill_points.reached("turn.answered")
-        await self._notes.written()
+        noted = await self._notes.rest()
         turn, hub = self._turn, self._services.hub
         content, status = result.response, TurnStatus.COMPLETED
         if not result.success:
@@ -161,6 +171,7 @@ class DirectTurn(StreamedTask):
             has_draft=turn.parked is not None or hub.is_saved(turn.session_id, self._message_id),
             agent=at_work,
             memories=memories,
+            noted=noted,
         )
         try:
             return await with_outage_retry(lambda: self._space.database.run(end_turn, turn, outcome), "answer")

@@ -67,6 +67,7 @@ class Start:
     agent: Agent  # as configured now
     history: Sequence[ConversationMessage]
     budget_guard: TurnBudgetGuard | None = None  # None: the cost is not limited
+    memory_version: int | None = None  # of the agent's memory, if the transaction of the start has read it
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from artel.turns.turn import Turn
 
 NAME_CHARACTERS = 100
 ERROR_CHARACTERS = 500
+HELD_SECONDS = 0.5
 
 log = get_logger(__name__)
 
@@ -42,8 +43,11 @@ class TaskEvents:
         """Ignore the start of a phase."""
 
     def recalled(self, found: Sequence[Recalled]) -> None:
+        self.note(self._retrieved(found))
+
+    def _retrieved(self, found: Sequence[Recalled]) -> ContextRetrieved:
         scores = [round(item.score, 4) for item in found]
-        self.note(ContextRetrieved(agent_id=self.agent_id, count=len(scores), scores=scores))
+        return ContextRetrieved(agent_id=self.agent_id, count=len(scores), scores=scores)
 
     def tool_called(self, call: ToolCall) -> None:
         self.note(ToolCalled(**self._ids(call)))
@@ -97,6 +101,7 @@ class EventWriter:
         self._waiting: list[EventData] = []
         self._is_open = False
         self._writing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def open(self) -> None:
         """Start to write: the turn has started."""
@@ -107,11 +112,30 @@ class EventWriter:
         self._waiting.append(event)
         self._write_soon()
 
+    def add_later(self, event: EventData) -> None:
+        """Add an event that is written with the next one, or after HELD_SECONDS: that saves a transaction."""
+        self._waiting.append(event)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(HELD_SECONDS, self._write_soon)
+
     async def written(self) -> None:
+        """Write all events that were added."""
+        self._write_soon()
         if self._writing is not None:
             await self._writing
 
+    async def rest(self) -> list[EventData]:
+        """Return the events that are not written, for the transaction that ends the turn."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._writing is not None:
+            await self._writing
+        return self._waiting if self._is_open else []
+
     def _write_soon(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._is_open and self._waiting and self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 

@@ -63,6 +63,7 @@ class TurnOutcome:
     has_draft: bool = True  # False: no draft can be stored, so none is looked up
     agent: AgentAtWork | None = None  # who answered
     memories: Mapping[int, Sequence[NewMemory]] = field(default_factory=dict)  # to store, by agent
+    noted: Sequence[EventData] = ()  # what happened before, and is not written yet
     spent: tuple[int, bool] | None = None  # by the run of a plan: micros, and whether a price is unknown
 
     @property
@@ -100,7 +101,8 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
     happened: list[EventData] = [message]
     if agent is not None and is_direct:  # tasks of plans write it themselves
         happened.append(agent.change)
-    log = SessionLog(tx, turn.session_id, len(happened) + (2 if is_direct else 1), outcome.effect)
+    count = len(outcome.noted) + len(happened) + (2 if is_direct else 1)
+    log = SessionLog(tx, turn.session_id, count, outcome.effect)
     _announce_in_lists(tx, turn, outcome, log)
     values: dict[str, Any] = {"error_code": outcome.error_code, "error": outcome.content if outcome.failed else None}
     values["usage"] = outcome.usage and outcome.usage.model_dump()
@@ -111,17 +113,18 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
     task_end, turn_end = _end_events(turn, outcome)
     happened += [task_end] if is_direct else _end_workflow(tx, turn, outcome)
     cut_off = _cut_off(tx, turn, outcome, figures)
-    number, turn_number = log.first, turn.number if outcome.failed and not cut_off else _place_in_conversation(tx, turn)
+    number = log.first + len(outcome.noted)
+    turn_number = turn.number if outcome.failed and not cut_off else _place_in_conversation(tx, turn)
     if cut_off:
         happened.insert(0, cut_off)
         name = _name_of(tx, turn.project_id, cut_off.agent_id)
         _add_message(tx, turn, (number, turn_number), cut_off, name, count_tokens(cut_off.content))
         number += 1
-    log.write(turn.id, *happened, turn_end)
+    log.write(turn.id, *outcome.noted, *happened, turn_end)
     _add_message(tx, turn, (number, turn_number), message, agent.name if agent else None, outcome.tokens)
     if outcome.usage:
         _add_usage(tx, turn, outcome.usage, outcome.shares, now, agent)
-    for agent_id, memories in outcome.memories.items():
+    for agent_id, memories in sorted(outcome.memories.items()):  # in lock order
         remember(tx, turn.project_id, agent_id, memories)
         tx.after_commit(MemoriesChanged())
     if agent is None or not is_direct:  # else nothing is pending: a direct run that asks is parked

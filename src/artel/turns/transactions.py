@@ -110,6 +110,7 @@ class Started:
     messages: list[StoredMessage]
     config_version: int
     month: Month | None = None  # if the project or its user has a monthly limit
+    memory_version: int | None = None  # of the agent's memory, if it is searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +233,18 @@ def was_accepted(connection: Connection, principal: Principal, session_id: str, 
 
 @kill_points.transaction("turn.start")
 def start_turn(
-    tx: Tx, turn: Turn, agent: AgentAtWork | None, history: int, default_user_micros: int | None = None
+    tx: Tx,
+    turn: Turn,
+    agent: AgentAtWork | None,
+    history: int,
+    default_user_micros: int | None = None,
+    *,
+    recalls: bool = False,
 ) -> Started:
-    """Mark the turn as running and return its context; raise TurnOver if it is not the session's next queued turn."""
+    """Mark the turn as running and return its context; raise TurnOver if it is not the session's next queued turn.
+
+    `recalls`: the agent searches its memory, whose version is returned too.
+    """
     happened: list[EventData] = []
     if agent is not None:
         began = [] if turn.parked else [DirectAgentCall(agent_id=agent.id, task_id=turn.id)]
@@ -248,7 +258,8 @@ def start_turn(
     settings, own = ProjectRepository(tx).settings(turn.project_id)
     user_micros = effective_limit(own, default_user_micros)
     month = month_for(tx, turn.project_id, settings, user_micros)
-    return Started(messages, tx.agents_version, month)
+    version = AgentRepository(tx).memory_version(turn.project_id, agent.id) if agent and recalls else None
+    return Started(messages, tx.agents_version, month, version)
 
 
 def conversation_of(tx: Tx, turn: Turn, history: int) -> list[StoredMessage]:

@@ -152,6 +152,15 @@ class EdgeScope(_CollectionScope):
         ]
         return edge.QueryBatchRequest(queries) if queries else None
 
+    def point_ids(self, ids: Iterable[str]) -> list[int | UUID | str]:
+        """Return the ids of the points of some memories; no other collection has points with these ids."""
+        return [self._point_id(memory_id) for memory_id in ids]
+
+    @staticmethod
+    def dense_vectors(records: Iterable[Any]) -> dict[str, Vector]:
+        """Return the vectors of points that have one, by memory id."""
+        return {record.payload[ID]: record.vector[DENSE] for record in records if DENSE in (record.vector or {})}
+
     def count(self) -> edge.CountRequest:
         return edge.CountRequest(filter=self._filter(), exact=True)
 

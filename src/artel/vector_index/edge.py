@@ -85,6 +85,11 @@ class EdgeStore:
 
         return await self._readers.run(search)
 
+    async def vectors(self, collection: str, ids: Sequence[str]) -> dict[str, Vector]:
+        scope = EdgeScope(collection, self._dimensions)
+        shard = await self._open_shard()
+        return await self._readers.run(lambda: scope.dense_vectors(shard.retrieve(scope.point_ids(ids), True, True)))
+
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
         scope = EdgeScope(collection, self._dimensions)
         if deleted := list(ids):

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from artel.errors import ConfigurationInvalid
 from artel.logs import get_logger
 from artel.vector_index.artel_embed import ArtelEmbed
-from artel.vector_index.engine_threads import EngineThreads
+from artel.vector_index.engine_threads import MAX_WAITING, EngineThreads
 from artel.vector_index.minilm import MiniLm, find_model
 from artel.vector_index.store import EmbeddingsUnavailable
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ARTEL_EMBED, MINILM = "artel-embed-1", "all-MiniLM-L6-v2"
 MAX_BATCH = 32
 MAX_BATCH_TOKENS = 256  # 0.1 s of one core; larger batches are hardly faster
+MAX_BATCH_CHARACTERS = 1_000  # of queries that are embedded together
 THREADS = 2  # so that a query doesn't wait for a batch of memories being indexed
 CACHED_TEXTS = 256
 LOAD_AND_EMBED_SECONDS = 30.0
@@ -108,6 +109,8 @@ class LocalEmbedder(_CachingEmbedder):
         self._load = load
         self._model: LocalModel | None = None
         self._loading = threading.Lock()
+        self._queries: deque[tuple[str, asyncio.Future[Array]]] = deque()
+        self._embedding_queries: asyncio.Task[None] | None = None
         self._threads = EngineThreads(
             "embedding model", EmbeddingsUnavailable, threads=THREADS, deadline_seconds=LOAD_AND_EMBED_SECONDS
         )
@@ -120,11 +123,46 @@ class LocalEmbedder(_CachingEmbedder):
     async def _vectors(self, texts: Sequence[str]) -> "list[Array]":
         """Return one vector per text; between batches other callers get their turn."""
         if len(texts) == 1:
-            return await self._threads.run(lambda: self._embed(self._tokens(texts)))
+            return [await self._query_vector(texts[0])]
         vectors: list[Array] = []
         for batch in _batches(await self._threads.run(self._tokens, texts)):
             vectors += await self._threads.run(self._embed, batch)
         return vectors
+
+    async def _query_vector(self, text: str) -> "Array":
+        """Return the vector of one text; those that wait meanwhile are embedded together, in half of the time."""
+        if len(self._queries) >= MAX_WAITING:
+            raise EmbeddingsUnavailable("The embedding model is overloaded. Try again in a moment.", retry_after=1)
+        vector: asyncio.Future[Array] = asyncio.get_running_loop().create_future()
+        self._queries.append((text, vector))
+        if self._embedding_queries is None:
+            self._embedding_queries = asyncio.create_task(self._embed_queries())
+        return await vector
+
+    async def _embed_queries(self) -> None:
+        try:
+            while self._queries:
+                batch = [self._queries.popleft()]
+                characters = len(batch[0][0])
+                while self._queries and len(batch) < MAX_BATCH and characters < MAX_BATCH_CHARACTERS:
+                    batch.append(self._queries.popleft())
+                    characters += len(batch[-1][0])
+                await self._embed_batch(batch)
+        finally:
+            self._embedding_queries = None
+
+    async def _embed_batch(self, batch: "Sequence[tuple[str, asyncio.Future[Array]]]") -> None:
+        texts = [text for text, _ in batch]
+        try:
+            vectors = await self._threads.run(lambda: self._embed(self._tokens(texts)))
+        except Exception as failure:  # noqa: BLE001 - raised in the callers of embed()
+            for _, vector in batch:
+                if not vector.done():  # its caller was not cancelled
+                    vector.set_exception(failure)
+        else:
+            for (_, vector), found in zip(batch, vectors, strict=True):
+                if not vector.done():
+                    vector.set_result(found.copy())  # else the cache would keep the vectors of the whole batch
 
     def _loaded(self) -> LocalModel:
         with self._loading:

@@ -22,13 +22,18 @@ async def search_memory(
     size = await store.count(collection) if query.strip() else 0
     if size == 0:
         return []
-    vector: Vector | None = None
-    if embedder.dimensions:
-        try:
-            [vector] = await embedder.embed([query])
-        except ArtelError as failure:
-            log.warning("memory_searched_by_words_alone", reason=failure.detail)
+    vector = await embed_query(embedder, query) if embedder.dimensions else None
     return await store.search(collection, query, vector, top_k, where, size)
+
+
+async def embed_query(embedder: Embedder, query: str) -> Vector | None:
+    """Return the vector of a query; None if the embedder fails, so that it is searched by words only."""
+    try:
+        [vector] = await embedder.embed([query])
+    except ArtelError as failure:
+        log.warning("memory_searched_by_words_alone", reason=failure.detail)
+        return None
+    return vector
 
 
 def clamp_top_k(top_k: int) -> int:
@@ -61,6 +66,24 @@ def fuse(searches: Sequence[Iterable[Hit]], top_k: int) -> list[Hit]:
         for rank, hit in enumerate(best_first(hits)):
             scores[hit.id] += RRF_K / (RRF_K + rank) / len(searches)
     return best_first(Hit(memory_id, score) for memory_id, score in scores.items())[: clamp_top_k(top_k)]
+
+
+def with_candidates(hits: Sequence[Hit] | None, waiting: Sequence[Hit], pinned: Sequence[Hit], top_k: int) -> list[Hit]:
+    """Merge the hits of the index with memories that are not in it yet, by words, and with the pinned ones.
+
+    The hits are None if the index did not answer.
+    """
+    searches = [] if hits is None else [hits]
+    if by_words := [hit for hit in waiting if hit.score > 0]:
+        searches.append(by_words)
+    if pinned:
+        searches.append(pinned)
+    return list(hits) if hits is not None and len(searches) == 1 else fuse(searches, top_k)
+
+
+def recency(index: int) -> float:
+    """Return the factor of the score of a memory, numbered from the newest on, that puts newer ones first."""
+    return 1 - index / 1_000
 
 
 def best_by_words(hits: Iterable[Hit], top_k: int) -> list[Hit]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from artel.errors import ArtelError, ConfigurationInvalid, Kind
 
@@ -123,6 +123,14 @@ class MemoryStore(Protocol):
 
     async def close(self) -> None:
         """Finish running calls and close the index."""
+
+
+@runtime_checkable
+class VectorReader(Protocol):
+    """An index in this process, from which vectors can be read back quickly."""
+
+    async def vectors(self, collection: str, ids: Sequence[str]) -> "dict[str, Vector]":
+        """Return the vectors that it has of these memories, by id."""
 
 
 def collection_name(user_id: int, project_id: int, agent_name: str) -> str:

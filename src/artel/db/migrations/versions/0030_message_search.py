@@ -5,8 +5,8 @@ from alembic import op
 
 from artel.db.migrations.schema_items import ID, create_partial_index
 
-revision = "0031"
-down_revision = "0028"
+revision = "0030"
+down_revision = "0029"
 
 GRAMS = sa.ARRAY(sa.Integer).with_variant(sa.Text(), "sqlite")
 SQLITE = (
