@@ -410,5 +410,5 @@ def _next_turn(connection: Connection, session_id: str) -> QueuedTurn | None:
     if turn.continues is not None:
         question = messages.question_before(session_id, messages.get(session_id, turn.continues))
     else:
-        question = next(iter(messages.conversation(session_id, turn.number, 1)), None)
+        question = next(iter(messages.conversation(session_id, turn.number, 1)()), None)
     return QueuedTurn(principal, turn, question.content if question else "")
