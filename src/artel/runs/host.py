@@ -115,6 +115,10 @@ class Host:
         """Check for queued turns now."""
         self._pulse.wake()
 
+    def signals_missed(self) -> None:
+        """Check for whatever other processes may have signalled."""
+        self._pulse.wake()
+
     def cancelled(self, turn_id: str) -> None:
         """Cancel or dequeue a turn that was ended elsewhere."""
         for lane in self._lanes.values():
