@@ -34,7 +34,7 @@ RIDDLES = VAGUE_NAMES | {
 RIDDLE_FOLDERS = ("src/", "bench/", "scripts/")
 ALLOWED_RIDDLES = frozenset(
     {
-        ("src/artel/db/prepared.py", "one"),  # as SQLAlchemy's Result.one()
+        ("src/artel/db/rows.py", "one"),  # as SQLAlchemy's Result.one()
         ("src/artel/contract/spaces.py", "what"),  # a field of the API
     }
 )

@@ -26,6 +26,7 @@ WITHOUT_OWNER = frozenset(
         "connector_gateway/relay_calls.py",
         "remote_calls.py",
         "db/dialect.py",
+        "db/driver_errors.py",
         "db/engine.py",
         "db/prepared.py",
         "db/schema.py",

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
@@ -86,6 +87,9 @@ from artel.turns.transactions import QueuedTurn
 from artel.turns.waiters import Ended, TurnWaiters
 from artel.vector_index.providers import make_embedder, make_store
 
+if TYPE_CHECKING:
+    from artel.events.postgres_hints import PostgresHints
+
 PULSE_SECONDS = 1.0
 MAX_DOWNLOADS = 4  # of a user at the same time: each holds a file of up to 10 MB in memory
 
@@ -115,9 +119,9 @@ class Container:
         readers = Readers(settings.max_streams_per_user)
         self.hub = EventHub(lambda *page: database.read(read_events, *page), readers)
         self.project_hub = EventHub(lambda *page: database.read(read_project_events, *page), readers)
-        # Without RabbitMQ other processes get no signals and poll the database.
-        has_others = not settings.is_embedded and settings.bus_url is not None
-        self.signals = Signals(self.hub, self.project_hub, bus if has_others else None)
+        self.postgres_hints = _postgres_hints(settings)
+        hints = None if settings.is_embedded else self.postgres_hints or bus
+        self.signals = Signals(self.hub, self.project_hub, hints)
         project_events, process_id = ProjectEventWriter(database), uuid7()
         self.connector_connections = ConnectorConnections(
             database, process_id, project_events.add, settings.max_connectors_per_user
@@ -180,18 +184,7 @@ class Container:
             container = cls(settings, folder, database, memories, bus, cache, opened)
             await container.model_providers.load()
             if not settings.is_embedded:
-                changes = Poller("settings", container.model_providers.refresh, PULSE_SECONDS, "settings_not_read")
-                opened.push_async_callback(changes.close)
-                changes.start()
-                container.signals.on("settings", changes.wake)
-                for poll in (
-                    lambda: container.hub.poll(lambda ids: database.read(last_events, ids)),
-                    lambda: container.project_hub.poll(lambda ids: database.read(last_project_events, ids)),
-                ):
-                    pulse = Poller("events", poll, PULSE_SECONDS, "events_not_looked_for")
-                    opened.push_async_callback(pulse.close)
-                    pulse.start()
-                container.relay.start()
+                container.follow_others()
             if container.host is not None:
                 opened.push_async_callback(container.nodes.close)
                 await container.nodes.start()
@@ -212,6 +205,26 @@ class Container:
             await opened.aclose()
             raise
         return container
+
+    def follow_others(self) -> None:
+        """Look for what other processes change: at once when they signal it, and regularly."""
+        database, opened = self.database, self._opened
+        settings = Poller("settings", self.model_providers.refresh, PULSE_SECONDS, "settings_not_read")
+        self.signals.on("settings", settings.wake)
+        polls = (
+            lambda: self.hub.poll(lambda ids: database.read(last_events, ids)),
+            lambda: self.project_hub.poll(lambda ids: database.read(last_project_events, ids)),
+        )
+        events = (Poller("events", poll, PULSE_SECONDS, "events_not_looked_for") for poll in polls)
+        for poller in (settings, *events):
+            opened.push_async_callback(poller.close)
+            poller.start()
+            self.signals.on("missed", poller.wake)
+        self.relay.start()
+        self.signals.on("missed", lambda: self.relay.work(0))
+        if self.postgres_hints is not None:
+            opened.push_async_callback(self.postgres_hints.close)
+            self.postgres_hints.start()
 
     async def start_nodes(self, folder: Path, broker: LocalBroker) -> None:
         """Start the agents of a folder as nodes in this process."""
@@ -239,6 +252,7 @@ class Container:
             self.signals.on("work", self.host.work)
             self.signals.on("cancelled", self.host.cancelled)
             self.signals.on("agents", self.host.agents_changed)
+            self.signals.on("missed", self.host.signals_missed)
         self.signals.on("session", self.turn_waiters.session_changed)
         send_hints(services, self.host)
         titles = Titles(services, self.is_busy)
@@ -286,6 +300,15 @@ class Container:
         self.passwords.close()
         self.signals.close()
         await self._opened.aclose()
+
+
+def _postgres_hints(settings: Settings) -> "PostgresHints | None":
+    """Return what signals other processes if there is no RabbitMQ; None if it does, or there are none."""
+    if settings.is_embedded or settings.bus_url is not None:
+        return None
+    from artel.events.postgres_hints import PostgresHints  # lazy: imports psycopg, which SQLite does not need
+
+    return PostgresHints(settings.psycopg_url)
 
 
 def send_hints(services: SpaceServices, host: Host | None) -> None:

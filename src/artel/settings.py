@@ -435,6 +435,11 @@ class Settings(BaseSettings):
         return "postgresql+psycopg" + url[url.index("://") :]
 
     @property
+    def psycopg_url(self) -> str:
+        """URL of the PostgreSQL database for libpq."""
+        return self.sqlalchemy_url.replace("postgresql+psycopg", "postgresql", 1)
+
+    @property
     def listens_on_loopback(self) -> bool:
         """Whether only this machine can connect."""
         return is_this_machine(self.host)

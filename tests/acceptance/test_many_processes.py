@@ -358,6 +358,23 @@ def test_without_a_bus_processes_find_everything_in_the_database(new_cluster: Ne
     assert user.http.get(user.space("/space")).status_code == 200
 
 
+@pytest.mark.req("OPS-01.3")
+def test_answer_of_another_process_is_shown_while_it_is_written_without_a_bus(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    cluster.at(running := cluster.start()).say(cluster.at(running).session(), "Hello")
+    user = cluster.at(cluster.start())
+    session = user.session()
+    follower = user.follow(session)
+    cluster.model.script(SLOW, about="Tell me without a bus")
+
+    user.begin(session, "Tell me without a bus")
+    assert until(lambda: follower.saw("turn_completed"), WAIT_SECONDS), follower.kinds
+
+    shown = follower.kinds[: follower.kinds.index("message_completed")].count("message_snapshot")
+    assert shown >= 3, "the answer was not shown while it was written"
+    assert follower.numbers == list(range(1, len(follower.numbers) + 1))
+
+
 @pytest.mark.req("UWS-10.2")
 def test_chat_continues_while_rabbitmq_and_redis_are_down(new_cluster: NewCluster, services: ServiceRun) -> None:
     with Line(services.rabbitmq()).running() as bus, Line(services.redis()).running() as cache:

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     bindparam,
     insert,
+    literal,
     select,
     update,
 )
@@ -150,6 +151,16 @@ async def test_update_returns_rows_and_rowcount(database: Database) -> None:
     assert await database.run(change) == (2.5, UTC, None, [1, 0])
     names = await database.read(lambda c: [row.name for row in BY_NAME.run(c, {"wanted": "b", "most": 1})])
     assert names == ["b"]
+
+
+@pytest.mark.anyio
+async def test_selected_constants_have_their_types(database: Database) -> None:
+    constants = Statement(select(things.c.id, literal(value=False), literal(value=True), literal(7), literal("a")))
+    await database.run(ADD.run_many, [thing(1)])
+
+    [row] = (await database.read(constants.run, {})).all()
+
+    assert (row[0], bool(row[1]), bool(row[2]), *row[3:]) == (1, False, True, 7, "a")
 
 
 @pytest.mark.anyio

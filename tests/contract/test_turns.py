@@ -12,7 +12,7 @@ import pytest
 from artel.auth.accounts import create_account
 from artel.contract.chat import UsageShown
 from artel.contract.events import ContextRetrieved, StoredEvent, TaskStarted
-from artel.contract.http import NewSession
+from artel.contract.http import NewSession, PageRequest
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy, SessionNotFound, TurnNotFound
 from artel.events.session_log import read_events
 from artel.ids import uuid7
@@ -74,7 +74,7 @@ async def test_events_that_wait_are_written_when_the_turn_ends(chat: ChatUser, *
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     completed = [event for event in events if event.type == "message_completed"]
     assert [event.type for event in events[3:5]] == ["context_retrieved", "message_completed"]
-    stored = await chat.database.read(lambda c: MessageRepository(c, chat.user).page(session, None, 10, 0))
+    stored = await chat.database.read(lambda c: MessageRepository(c, chat.user).page(session, None, PageRequest(10)))
     numbers = {event.data["message_id"]: event.number for event in completed}
     assert numbers.items() <= {message.id: message.number for message in stored}.items()
 

@@ -346,7 +346,7 @@ class AgentContextStore:
 
 
 def _memory_version(connection: Connection, user: Principal, project_id: int, agent_id: int) -> int | None:
-    return AgentRepository(connection, user).memory_version(project_id, agent_id)
+    return AgentRepository(connection, user).memory_version(project_id, agent_id)()
 
 
 def _with_candidates(

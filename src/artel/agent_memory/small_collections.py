@@ -222,7 +222,7 @@ def _changes(
     connection: Connection, user: Principal, project_id: int, agent_id: int, copied: Mapping[str, datetime]
 ) -> _Changes | None:
     """Return what has changed since a copy was made; None if the agent does not exist."""
-    version = AgentRepository(connection, user).memory_version(project_id, agent_id)
+    version = AgentRepository(connection, user).memory_version(project_id, agent_id)()
     if version is None:
         return None
     rows = MemoryRepository(connection, user)

@@ -4,10 +4,11 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Row, Select, bindparam, or_
+from sqlalchemy import ColumnElement, Row, Select, bindparam, or_
 from sqlalchemy.exc import IntegrityError
 
 from artel.contract.http import Agent, AgentChanges, NewAgent, PageRequest
+from artel.db.rows import Later
 from artel.db.tables import agents, spaces
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import AgentNameTaken, AgentNotFound
@@ -22,12 +23,13 @@ class AgentRepository(TenantRepository):
 
     @prepared
     def _by_id(cls) -> Select[Any]:  # noqa: N805
-        return cls._prepare_select(agents.c.id).where(*_listed(bindparam("project")), agents.c.id == bindparam("agent"))
+        is_agent = agents.c.id == bindparam("agent")
+        return cls._prepare_select(agents.c.id).where(*_listed(cls._project_of_session()), is_agent)
 
     @prepared
     def _by_name(cls) -> Select[Any]:  # noqa: N805
         either = agents.c.name == bindparam("name_1"), agents.c.name == bindparam("name_2")
-        return cls._prepare_select(agents.c.id, agents.c.name).where(*_listed(bindparam("project")), or_(*either))
+        return cls._prepare_select(agents.c.id, agents.c.name).where(*_listed(cls._project_of_session()), or_(*either))
 
     @prepared
     def _memory_version(cls) -> Select[Any]:  # noqa: N805
@@ -70,23 +72,30 @@ class AgentRepository(TenantRepository):
             raise AgentNotFound("Agent not found")
         return _agent(row)
 
-    def named(self, project_id: int, target: str) -> int:
-        """Return the id of the agent with this id, name, or name without the prefix `agent_`; an exact name wins."""
-        if target.isascii() and target.isdecimal() and len(target) <= MAX_ID_DIGITS:
-            found = self._run(self._by_id, project=project_id, agent=int(target)).scalar_one_or_none()
-        else:
-            names = [target, f"agent_{target}"]
-            rows = self._run(self._by_name, project=project_id, name_1=names[0], name_2=names[1]).all()
-            found = min(rows, key=lambda row: names.index(row.name)).id if rows else None
-        if found is None:
-            raise AgentNotFound("Agent not found")
-        agent_id: int = found
-        return agent_id
+    def named(self, session_id: str, target: str) -> Later[int]:
+        """Find the agent of a session's project by its id, its name, or its name without the prefix `agent_`.
 
-    def memory_version(self, project_id: int, agent_id: int) -> int | None:
-        """Return the version of the agent's memory; None if the agent does not exist."""
-        version: int | None = self._run(self._memory_version, project=project_id, agent=agent_id).scalar_one_or_none()
-        return version
+        The result returns its id, or raises AgentNotFound. An exact name wins.
+        """
+        names = [target, f"agent_{target}"]
+        if target.isascii() and target.isdecimal() and len(target) <= MAX_ID_DIGITS:
+            rows = self._run(self._by_id, session=session_id, agent=int(target))
+        else:
+            rows = self._run(self._by_name, session=session_id, name_1=names[0], name_2=names[1])
+
+        def found() -> int:
+            agents_found = rows.all()
+            if not agents_found:
+                raise AgentNotFound("Agent not found")
+            if len(agents_found) == 1:
+                return int(agents_found[0].id)
+            return int(min(agents_found, key=lambda row: names.index(row.name)).id)
+
+        return found
+
+    def memory_version(self, project_id: int, agent_id: int) -> Later[int | None]:
+        """Read the version of the agent's memory; None if the agent does not exist."""
+        return self._run(self._memory_version, project=project_id, agent=agent_id).scalar_one_or_none
 
     def raise_memory_version(self, project_id: int, agent_id: int) -> int | None:
         """Raise the version of the agent's memory, which changes, and return it; None if the agent does not exist.
@@ -187,7 +196,7 @@ def _in(project_id: int | None) -> list[ColumnElement[bool]]:
     return [] if project_id is None else [agents.c.project_id == project_id]
 
 
-def _listed(project_id: int | BindParameter[int]) -> tuple[ColumnElement[bool], ...]:
+def _listed(project_id: int | ColumnElement[int]) -> tuple[ColumnElement[bool], ...]:
     return agents.c.project_id == project_id, agents.c.parent_agent_id.is_not(None)
 
 

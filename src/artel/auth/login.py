@@ -202,12 +202,15 @@ class Login:
         subject = await self._tokens.verify(token)
         expires_at = datetime.fromtimestamp(subject.expires_at, UTC)
         if isinstance(subject, LocalSubject) and subject.login_id is not None:
-            signed_in, is_stale = await self._database.read(logins.signed_in_account, subject.user_id, subject.login_id)
+            signed_in, is_stale = await self._database.read_once(
+                logins.signed_in_account, subject.user_id, subject.login_id
+            )
             if is_stale:
                 await self._record_use(signed_in.principal, subject.login_id)
             return SignedIn(signed_in, subject.login_id, expires_at)
         if isinstance(subject, LocalSubject):
-            account, issued_at = await self._database.read(accounts.account_by_id, subject.user_id), subject.issued_at
+            account = await self._database.read_once(accounts.account_by_id, subject.user_id)
+            issued_at = subject.issued_at
         else:
             account, issued_at = await self._external_account(subject), None
         if account is None:

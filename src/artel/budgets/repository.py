@@ -16,7 +16,7 @@ from sqlalchemy.sql.dml import ReturningDelete
 from artel import kill_points
 from artel.budgets.money import dollars
 from artel.budgets.usage import UsageRepository
-from artel.db.prepared import Rows
+from artel.db.rows import Later, Rows
 from artel.db.tables import budgets, reservations, user_budgets
 from artel.db.tenant import TenantRepository, prepared
 from artel.db.tx import Tx
@@ -136,9 +136,10 @@ class ReservationRepository(TenantRepository):
     def _of_turn(cls) -> Select[Any]:  # noqa: N805
         return cls._prepare_select(reservations.c.id).where(reservations.c.turn_id == bindparam("turn")).limit(1)
 
-    def has_any(self, turn_id: str) -> bool:
-        """Return whether a turn has reservations; a finished turn rarely has any."""
-        return self._run(self._of_turn, turn=turn_id).one_or_none() is not None
+    def has_any(self, turn_id: str) -> Later[bool]:
+        """Look whether a turn has reservations; a finished turn rarely has any."""
+        rows = self._run(self._of_turn, turn=turn_id)
+        return lambda: bool(rows.all())
 
     def add(self, reservation: Reservation) -> None:
         """Store a call's reservation in each of its budgets; the last row also counts against the user's month."""
@@ -267,9 +268,19 @@ def settle(tx: Tx, call_id: str, spent: int | None) -> None:
 
 def settle_turn(tx: Tx, turn_id: str) -> None:
     """Count the reservations that a finished turn has left as spent: the cost of its lost calls is unknown."""
+    settle_turn_later(tx, turn_id)()
+
+
+def settle_turn_later(tx: Tx, turn_id: str) -> Later[None]:
+    """Look for reservations of a turn that has ended; the result settles them as `settle_turn` does."""
     rows = ReservationRepository(tx)
-    if rows.has_any(turn_id):
-        _settle(tx, rows.take_of_turn(turn_id), None)
+    has_any = rows.has_any(turn_id)
+
+    def settle_all() -> None:
+        if has_any():
+            _settle(tx, rows.take_of_turn(turn_id), None)
+
+    return settle_all
 
 
 def settle_project(tx: Tx, project_id: int) -> None:

@@ -190,6 +190,20 @@ class Subscription(Protocol):
         """Stop consuming, wait for running handlers, and requeue what is unfinished after the grace period."""
 
 
+class Hints(Protocol):
+    """Sends hints to all processes, and receives theirs."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether hints can be sent and received now."""
+
+    def on_hint(self, callback: HintCallback) -> Callable[[], None]:
+        """Add a callback, which gets every hint of every process; return a function that removes it."""
+
+    def send_hint(self, hint: Hint) -> None:
+        """Send a hint, without waiting; it may be lost."""
+
+
 class Bus(Sender, Protocol):
     """Routes messages by key (words separated by dots); in bindings `*` matches one word, `#` any number."""
 

@@ -34,6 +34,14 @@ QUERY_CANCELED = "57014"
 LOCK_WAIT_SECONDS = 10
 CONNECT_SECONDS = 10  # a busy PostgreSQL needs seconds to start the process of a connection
 WAL_POLL_SECONDS = 0.01
+# Detect dead connections to PostgreSQL: it enforces other timeouts, and can't report them then.
+CONNECT_OPTIONS: dict[str, Any] = {
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
 
 log = get_logger(__name__)
 
@@ -49,6 +57,7 @@ class Database:
             self._writer = _sqlite_engine(url, synchronous, begin="BEGIN IMMEDIATE", connections=2)
             self._reader = _sqlite_engine(url, synchronous, begin="BEGIN", connections=SQLITE_READERS)
             self._sqlite_writer = SqliteWriter(self._writer)
+            self._single = self._reader
             self._threads = ThreadPoolExecutor(SQLITE_READERS, "db-reader")
             # Searches are slow: own connections and threads keep them from blocking other reads.
             self._searcher = _sqlite_engine(url, synchronous, begin="BEGIN", connections=SEARCHERS)
@@ -57,6 +66,7 @@ class Database:
             self._writer = _postgres_engine(url, connections)
             snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
             self._reader = self._writer.execution_options(**snapshot)
+            self._single = self._writer.execution_options(isolation_level="AUTOCOMMIT")
             self._threads = ThreadPoolExecutor(connections, "db")
             self._searcher, self._search_threads = self._reader, ThreadPoolExecutor(SEARCHERS, "db-search")
         self._waiting = 0
@@ -90,6 +100,11 @@ class Database:
         """Run a read-only transaction; all its statements see the same snapshot of the database."""
         self._refuse_if_full()
         return await self._outcome(self._on_thread(self._reader, lambda connection: query(connection, *args, **kwargs)))
+
+    async def read_once(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query of one statement: without a transaction around it, it takes one round trip instead of two."""
+        self._refuse_if_full()
+        return await self._outcome(self._on_thread(self._single, lambda connection: query(connection, *args, **kwargs)))
 
     async def read_within(
         self, seconds: float, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -164,7 +179,7 @@ class UserDatabase:
         def attempt(connection: Connection) -> tuple[T, Sequence[object]]:
             tx = Tx(connection, self._principal, self._lease)
             if self._lease is not None:
-                tx.agents_version = LeaseRepository(tx).share(self._lease)
+                tx.held = LeaseRepository(tx).share(self._lease)
             return transaction(tx, *args, **kwargs), tx.hints
 
         return await self._database.run_and_announce(attempt)
@@ -239,7 +254,9 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 def _postgres_engine(url: str, connections: int) -> Engine:
     if find_spec("psycopg") is None:
         raise ConfigurationInvalid("The driver of PostgreSQL isn't installed: pip install 'artel-ai[postgres]'")
-    return create_engine(
+    from artel.db.pipeline import use_pipelines  # lazy: imports psycopg, which SQLite does not need
+
+    engine = create_engine(
         url,
         pool_size=connections,
         max_overflow=0,
@@ -247,14 +264,11 @@ def _postgres_engine(url: str, connections: int) -> Engine:
         pool_use_lifo=True,
         hide_parameters=True,
         connect_args={
-            "connect_timeout": CONNECT_SECONDS,
-            # Detect dead connections: the timeouts below are enforced by the server, which can't report them then.
-            "keepalives_idle": 10,
-            "keepalives_interval": 5,
-            "keepalives_count": 3,
-            "tcp_user_timeout": 20_000,
+            **CONNECT_OPTIONS,
             "application_name": "artel",
             "options": f"-c lock_timeout={LOCK_WAIT_SECONDS}s -c statement_timeout=30s"
             " -c idle_in_transaction_session_timeout=60s -c timezone=UTC",
         },
     )
+    use_pipelines(engine)
+    return engine

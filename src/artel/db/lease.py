@@ -4,6 +4,8 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam
 
+from artel.db.prepared import check_first
+from artel.db.rows import Later
 from artel.db.tables import spaces
 from artel.db.tenant import TenantRepository, prepared
 from artel.db.tx import Lease
@@ -32,12 +34,21 @@ class LeaseRepository(TenantRepository):
             .with_for_update(read=True)
         )
 
-    def share(self, lease: Lease) -> int:
-        """Lock the lease until the commit and return the version of the agents; raise LeaseLost if it is gone."""
+    def share(self, lease: Lease) -> Later[int]:
+        """Lock the lease until the commit; the result returns the version of the agents.
+
+        It raises LeaseLost if the lease is gone, and so does the first statement whose result is read.
+        """
         held = {"project": lease.project_id, "holder": lease.owner, "held_epoch": lease.epoch}
-        version: int | None = self._run(self._shared, **held).scalar_one_or_none()
-        if version is None:
-            raise LeaseLost
+        rows = self._run(self._shared, **held)
+
+        def version() -> int:
+            config_version: int | None = rows.scalar_one_or_none()
+            if config_version is None:
+                raise LeaseLost
+            return config_version
+
+        check_first(self.connection, version)
         return version
 
     def epoch(self, project_id: int) -> int:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from artel.db.prepared import require_connected
 from artel.errors import DatabaseUnavailable
 from artel.logs import get_logger
 from artel.retry import Backoff, retry
@@ -21,7 +22,8 @@ BACKOFF = Backoff(0.005)
 OUTAGE_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.2
 PAUSE_SHARE = 0.02  # of the whole wait, for the longest pause between two attempts
-_RETRYABLE = frozenset({"40001", "40P01"})  # serialization failure, deadlock
+# Serialization failure, deadlock; a prepared statement is gone, or its result has other columns after a migration.
+_RETRYABLE = frozenset({"40001", "40P01", "26000", "0A000"})
 # SQLite errors that the environment causes; any other one is a bug.
 _SQLITE_ERRORS = {
     sqlite3.SQLITE_BUSY: "The database is busy. Try again in a moment.",
@@ -43,6 +45,7 @@ def run(begin: Callable[[], AbstractContextManager[Connection]], transaction: Ca
         try:
             with begin() as connection:
                 result = transaction(connection)
+                require_connected(connection)
                 is_committing = True
         except DBAPIError as failure:
             if attempt < MAX_ATTEMPTS and getattr(failure.orig, "sqlstate", None) in _RETRYABLE:

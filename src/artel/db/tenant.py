@@ -30,8 +30,9 @@ from sqlalchemy.sql.expression import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
 from artel.db.dialect import insert_into
-from artel.db.prepared import Rows, Statement
-from artel.db.tables import users
+from artel.db.prepared import Statement
+from artel.db.rows import Rows
+from artel.db.tables import sessions, users
 from artel.db.tx import Tx
 from artel.errors import NotAuthenticated
 
@@ -91,6 +92,12 @@ class TenantRepository:
     def _of_owner(cls, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return a column of the owner's account for use in a prepared statement."""
         return select(column).where(users.c.id == bindparam(OWNER)).scalar_subquery()
+
+    @classmethod
+    def _project_of_session(cls) -> ColumnElement[int]:
+        """Return the project of the owner's session `session` for use in a prepared statement."""
+        is_session = sessions.c.user_id == bindparam(OWNER), sessions.c.id == bindparam("session")
+        return select(sessions.c.project_id).where(*is_session).scalar_subquery()
 
     @classmethod
     def _prepare_update(cls, **values: Any) -> Update:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
+from artel.db.rows import Later
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,13 @@ class Tx:
     connection: Connection
     principal: Principal
     lease: Lease | None = None
-    agents_version: int = 0  # of the leased space, read under its lock
+    held: Later[int] | None = None  # reads the version of the leased space's agents, or raises LeaseLost
     hints: list[object] = field(default_factory=list)
+
+    @property
+    def agents_version(self) -> int:
+        """The version of the leased space's agents, read under its lock; 0 without a lease."""
+        return 0 if self.held is None else self.held()
 
     def after_commit(self, hint: object) -> None:
         """Send a hint to the handlers of its class after the commit, once."""

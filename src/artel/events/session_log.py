@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam
@@ -70,21 +71,41 @@ class SessionLog:
     The readers of the session are notified after the commit.
     """
 
-    def __init__(self, tx: Tx, session_id: str, count: int = 0, ended: TurnEffect | None = None) -> None:
+    def __init__(
+        self, tx: Tx, session_id: str, count: int = 0, ended: TurnEffect | None = None, *, wait: bool = True
+    ) -> None:
         """Lock the session and take `count` numbers; `write` gets at least so many events.
 
-        `ended` is the effect of a turn that ends in this transaction.
+        `ended` is the effect of a turn that ends in this transaction. If it does not `wait`, reading `session` does:
+        statements that are run before share a round trip.
         """
         self._tx = tx
         self.session_id = session_id
-        self.session = SessionRepository(tx).take_numbers(session_id, count, ended)
-        self.project_id: int = self.session.project_id
-        if tx.lease is not None and tx.lease.project_id != self.project_id:
-            raise LeaseLost
-        self.first: int = self.session.last_event - count + 1  # the number of the next event
+        self._take = SessionRepository(tx).take_numbers(session_id, count, ended)
         self._taken = count
         # Even if nothing is written now: an earlier attempt may have been committed without its caller knowing.
         tx.after_commit(SessionHasEvents(session_id))
+        if wait:
+            _ = self.session
+
+    @cached_property
+    def session(self) -> Any:
+        """The session's row; reading it raises SessionNotFound or LeaseLost."""
+        row = self._take()
+        if self._tx.lease is not None and self._tx.lease.project_id != row.project_id:
+            raise LeaseLost
+        return row
+
+    @property
+    def project_id(self) -> int:
+        project_id: int = self.session.project_id
+        return project_id
+
+    @cached_property
+    def first(self) -> int:
+        """The number of the next event."""
+        last: int = self.session.last_event
+        return last - self._taken + 1
 
     def note_state(self) -> None:
         """Announce after the commit that lists of sessions show something else of this one."""
@@ -94,9 +115,10 @@ class SessionLog:
         """Add the events, all at once."""
         if len(happened) < self._taken:
             raise ValueError(f"{len(happened)} events for {self._taken} numbers")
+        first = self.first
         if len(happened) > self._taken:
             SessionRepository(self._tx).take_numbers(self.session_id, len(happened) - self._taken)
-        EventRepository(self._tx).add(self.project_id, self.session_id, self.first, turn_id, happened)
+        EventRepository(self._tx).add(self.project_id, self.session_id, first, turn_id, happened)
 
 
 def read_events(

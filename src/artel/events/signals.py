@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from artel.auth.principal import Principal
-from artel.bus.bus import Bus, Hint
+from artel.bus.bus import Hint, Hints
 from artel.db.tenant import Tenant
 from artel.events.hub import AnswerKey, EventHub, Snapshot
 from artel.ids import uuid7
@@ -20,16 +20,16 @@ MAX_REMOTE_TEXT = 262_144  # readers of other processes see a longer answer only
 
 # session: events of a session (id). work: turns or calls of a project wait (id). cancelled: a turn was ended by another
 # process than its runner (id). agents: an agent was changed or deleted (ids of project and agent). settings: an
-# administrator changed the settings of the server.
-Kind = Literal["session", "work", "cancelled", "agents", "settings"]
+# administrator changed the settings of the server. missed: signals may have been lost while there was no connection.
+Kind = Literal["session", "work", "cancelled", "agents", "settings", "missed"]
 
 log = get_logger(__name__)
 
 
 class Signals:
-    """Signals of one process; `bus` is None if there are no other processes."""
+    """Signals of one process; `bus` is what sends them, None if there are no other processes."""
 
-    def __init__(self, hub: EventHub, project_hub: EventHub, bus: Bus | None) -> None:
+    def __init__(self, hub: EventHub, project_hub: EventHub, bus: Hints | None) -> None:
         self._hub = hub
         self._project_hub = project_hub
         self._bus = bus
@@ -114,7 +114,7 @@ class Signals:
             case "agents":
                 project_id, agent_id = key.split("/")
                 self._notify(kind, int(project_id), int(agent_id))
-            case "settings":
+            case "settings" | "missed":
                 self._notify(kind)
             case "written":
                 user_id, session_id, message_id, task_id, n, text, *more = json.loads(key)

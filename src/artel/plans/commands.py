@@ -250,7 +250,7 @@ def _pricing(
     """Return what prices the plans of a workflow, and the conversation that its tasks are sent."""
     statistics = agent_statistics(connection, principal, workflow.project_id, team, is_demo=is_demo)
     conversation = MessageRepository(connection, principal).conversation
-    messages = conversation(workflow.session_id, turn_number, MAX_HISTORY_MESSAGES)
+    messages = conversation(workflow.session_id, turn_number, MAX_HISTORY_MESSAGES)()
     files = attached_files.files_of(
         [attached_files.conversation_message(message) for message in messages], workflow.request
     )

@@ -8,6 +8,7 @@ from sqlalchemy import Row, Select, bindparam
 
 from artel.contract.http import NewProject, PageRequest, Project, ProjectChanges
 from artel.contract.project_settings import EffectiveSettings
+from artel.db.rows import Later
 from artel.db.tables import projects, users
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import ProjectNotFound
@@ -22,6 +23,11 @@ class ProjectRepository(TenantRepository):
     def _settings(cls) -> Select[Any]:  # noqa: N805
         columns = projects.c.settings, cls._of_owner(users.c.monthly_micros).label("user_micros")
         return cls._prepare_select(*columns).where(projects.c.id == bindparam("project"))
+
+    @prepared
+    def _to_lock(cls) -> Select[Any]:  # noqa: N805
+        locked = cls._prepare_select(projects.c.id).where(projects.c.id == bindparam("project"))
+        return locked.with_for_update(key_share=True)
 
     @prepared
     def _by_id(cls) -> Select[Any]:  # noqa: N805
@@ -43,9 +49,17 @@ class ProjectRepository(TenantRepository):
 
     def lock(self, project_id: int) -> None:
         """Lock the project until the commit against changes, deletion and new agents, or raise ProjectNotFound."""
-        statement = self._select(projects.c.id).where(projects.c.id == project_id).with_for_update(key_share=True)
-        if self.connection.execute(statement).first() is None:
-            raise ProjectNotFound("Project not found")
+        self.lock_later(project_id)()
+
+    def lock_later(self, project_id: int) -> Later[None]:
+        """Lock the project, as `lock` does; reading the result raises ProjectNotFound."""
+        rows = self._run(self._to_lock, project=project_id)
+
+        def check() -> None:
+            if not rows.all():
+                raise ProjectNotFound("Project not found")
+
+        return check
 
     def get(self, project_id: int) -> Project:
         """Return the project or raise ProjectNotFound."""
@@ -59,10 +73,15 @@ class ProjectRepository(TenantRepository):
         rows = self._find(projects.c.id.in_(ids), columns=[projects.c.id, projects.c.name]) if ids else []
         return {row.id: row.name for row in rows}
 
-    def settings(self, project_id: int) -> tuple[EffectiveSettings, int | None]:
-        """Return the project's settings and its owner's monthly limit in micros (None: the server's default)."""
-        row = self._run(self._settings, project=project_id).one_or_none()
-        return EffectiveSettings.of(row.settings if row else {}), row.user_micros if row else None
+    def settings(self, project_id: int) -> Later[tuple[EffectiveSettings, int | None]]:
+        """Read the project's settings and its owner's monthly limit in micros (None: the server's default)."""
+        rows = self._run(self._settings, project=project_id)
+
+        def found() -> tuple[EffectiveSettings, int | None]:
+            row = rows.one_or_none()
+            return EffectiveSettings.of(row.settings if row else {}), row.user_micros if row else None
+
+        return found
 
     def default(self) -> Project | None:
         """Return the user's default project, if it exists."""

@@ -114,6 +114,10 @@ class Host:
         """Check for queued turns now."""
         self._pulse.wake()
 
+    def signals_missed(self) -> None:
+        """Check for whatever other processes may have signalled."""
+        self._pulse.wake()
+
     def cancelled(self, turn_id: str) -> None:
         """Cancel or dequeue a turn that was ended elsewhere."""
         for lane in self._lanes.values():
@@ -409,5 +413,5 @@ def _next_turn(connection: Connection, session_id: str) -> QueuedTurn | None:
     if turn.continues is not None:
         question = messages.question_before(session_id, messages.get(session_id, turn.continues))
     else:
-        question = next(iter(messages.conversation(session_id, turn.number, 1)), None)
+        question = next(iter(messages.conversation(session_id, turn.number, 1)()), None)
     return QueuedTurn(principal, turn, question.content if question else "")

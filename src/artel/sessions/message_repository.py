@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, or_
 from artel.attachments.repository import StoredAttachment, load_attachments
 from artel.contract.chat import Rating
 from artel.contract.http import PageRequest
+from artel.db.rows import Later
 from artel.db.tables import IS_NOT_SEARCHABLE, messages
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import MessageNotFound
@@ -101,9 +102,10 @@ class MessageRepository(TenantRepository):
         self._add([_row(message) | of_session for message in new])
         self._index.add((message.id, message.content) for message in new)
 
-    def conversation(self, session_id: str, turn_number: int, limit: int) -> list[StoredMessage]:
-        """Return the last messages up to a turn, in conversation order, without failed ones."""
-        return _messages(self._run(self._conversation, session=session_id, up_to=turn_number, most=limit))[::-1]
+    def conversation(self, session_id: str, turn_number: int, limit: int) -> Later[list[StoredMessage]]:
+        """Read the last messages up to a turn, in conversation order, without failed ones."""
+        rows = self._run(self._conversation, session=session_id, up_to=turn_number, most=limit)
+        return lambda: _messages(rows)[::-1]
 
     def question_of(self, session_id: str, turn_id: str) -> StoredMessage | None:
         """Return the user's message of a turn."""

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, case, or_
+from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, case, func, or_
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.contract.http import PageRequest
+from artel.db.rows import Later
 from artel.db.tables import sessions
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import SessionNotFound
@@ -94,15 +95,39 @@ class SessionRepository(TenantRepository):
         return cls._prepare_update(recipient_id=bindparam("recipient")).where(sessions.c.id == bindparam("session"))
 
     @prepared
+    def _total(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select(func.count())
+
+    @prepared
     def _by_id(cls) -> Select[Any]:  # noqa: N805
         return cls._prepare_select().where(sessions.c.id == bindparam("session"))
 
     def add(self, session_id: str, project_id: int, title: str, source: str, plan_mode: str) -> StoredSession:
         """Add a session."""
         now = datetime.now(UTC)
-        values = {"id": session_id, "project_id": project_id, "title": title, "title_source": source, "last_event": 0}
-        [row] = self._insert([values | {"plan_mode": plan_mode, "created_at": now, "updated_at": now}])
-        return _session(row)
+        added = StoredSession(
+            session_id,
+            project_id,
+            title,
+            source,
+            pinned=False,
+            archived=False,
+            recipient_id=None,
+            plan_mode=plan_mode,
+            failed=False,
+            cost_micros=0,
+            price_unknown=False,
+            last_event=0,
+            created_at=now,
+            updated_at=now,
+        )
+        self._add([{name: getattr(added, name) for name in StoredSession.__slots__}])
+        return added
+
+    def count_all(self) -> Later[int]:
+        """Count the sessions of all projects."""
+        rows = self._run(self._total)
+        return lambda: int(rows.one()[0])
 
     def count(self, project_id: int | None = None, *, archived: bool | None = None) -> int:
         """Return the number of sessions of all projects or one, optionally without or only archived ones."""
@@ -178,20 +203,24 @@ class SessionRepository(TenantRepository):
         values = {"title_source": BY_MODEL} | ({} if title is None else {"title": title})
         return self._change(values, sessions.c.id == session_id, sessions.c.title_source == BY_WORDS)
 
-    def take_numbers(self, session_id: str, count: int, ended: TurnEffect | None = None) -> Any:
+    def take_numbers(self, session_id: str, count: int, ended: TurnEffect | None = None) -> Later[Any]:
         """Lock the session until the commit and take the next event numbers; with the effect of a turn that ends.
 
-        Return a row with the project, the last number, the recipient and the source of the title.
+        The result returns a row with the project, the last number, the recipient and the source of the title.
         """
         values = {"session": session_id, "count": count, "now": datetime.now(UTC)}
         if ended is None:
-            row = self._run(self._take_numbers, **values).one_or_none()
+            rows = self._run(self._take_numbers, **values)
         else:
             cost = {"micros": ended.cost_micros, "is_unknown": ended.price_unknown}
-            row = self._run(self._end_turn, **values, **cost, is_failed=ended.failed).one_or_none()
-        if row is None:
-            raise SessionNotFound("Session not found")
-        return row
+            rows = self._run(self._end_turn, **values, **cost, is_failed=ended.failed)
+
+        def taken() -> Any:
+            if (row := rows.one_or_none()) is None:
+                raise SessionNotFound("Session not found")
+            return row
+
+        return taken
 
     def remove(self, session_id: str) -> None:
         """Remove a session and its messages."""

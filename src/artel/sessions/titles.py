@@ -151,7 +151,7 @@ def read_beginning(tx: Tx, hint: TitleWanted, planner_model: str, default_user_m
         except AgentNotFound:
             return None
         agent_id, name, model = agent.id, agent.name, agent.model
-    settings, own = ProjectRepository(tx).settings(session.project_id)
+    settings, own = ProjectRepository(tx).settings(session.project_id)()
     month = month_for(tx, session.project_id, settings, effective_limit(own, default_user_micros))
     return TitleTask(session.project_id, question.content, answer.content, agent_id, name, model, month)
 

@@ -29,20 +29,18 @@ def create_session(tx: Tx, session_id: str, new: NewSession, rules: ProjectRules
     Return the session that is there if the same request created it before.
     """
     projects, sessions = ProjectRepository(tx), SessionRepository(tx)
-    if "project_id" in new.model_fields_set:
-        project = projects.get(new.project_id)
-    else:
-        project = ensure_default_project(tx, rules)
-    projects.lock(project.id)
+    project_id = new.project_id if "project_id" in new.model_fields_set else ensure_default_project(tx, rules).id
+    lock, count = projects.lock_later(project_id), sessions.count_all()
+    lock()
     if new.idempotency_key is not None and (before := sessions.find(session_id)) is not None:
-        if before.project_id != project.id:
+        if before.project_id != project_id:
             raise IdempotencyKeyReused("This idempotency key was used for a session of another project. Use a new one.")
         return shown_session(tx.connection, tx.principal, before)
-    if sessions.count() >= MAX_SESSIONS:
+    if count() >= MAX_SESSIONS:
         raise LimitReached(f"You can have at most {MAX_SESSIONS} sessions. Delete some first.")
     named = (new.title, BY_USER) if "title" in new.model_fields_set else (DEFAULT_TITLE, BY_WORDS)
-    created = sessions.add(session_id, project.id, *named, new.plan_mode)
-    tx.after_commit(SessionListChanged(tx.principal.user_id, project.id, session_id))
+    created = sessions.add(session_id, project_id, *named, new.plan_mode)
+    tx.after_commit(SessionListChanged(tx.principal.user_id, project_id, session_id))
     return shown_new_session(created)
 
 
@@ -67,7 +65,7 @@ def update_session(tx: Tx, session_id: str, changes: SessionChanges) -> Session:
         values |= {"title_source": BY_USER, "updated_at": datetime.now(UTC)}
     if "recipient" in values:
         target = values.pop("recipient")
-        values["recipient_id"] = None if target is None else AgentRepository(tx).named(session.project_id, target)
+        values["recipient_id"] = None if target is None else AgentRepository(tx).named(session_id, target)()
     if values:
         sessions.change(session_id, **values)
         tx.after_commit(SessionListChanged(tx.principal.user_id, session.project_id, session_id))

@@ -12,7 +12,7 @@ from artel.agents.repository import AgentRepository
 from artel.approvals.repository import ApprovalRepository, stop_asking
 from artel.brain.tokens import count_tokens
 from artel.budgets.money import micros
-from artel.budgets.repository import BudgetRepository, settle_turn
+from artel.budgets.repository import BudgetRepository, settle_turn_later
 from artel.budgets.usage import UsageRepository
 from artel.contract.chat import AnswerUsage, ContextItem, UsageShown
 from artel.contract.events import (
@@ -102,14 +102,16 @@ def end_turn(tx: Tx, turn: Turn, outcome: TurnOutcome) -> Ended:
     if agent is not None and is_direct:  # tasks of plans write it themselves
         happened.append(agent.change)
     count = len(outcome.noted) + len(happened) + (2 if is_direct else 1)
-    log = SessionLog(tx, turn.session_id, count, outcome.effect)
-    _announce_in_lists(tx, turn, outcome, log)
+    log = SessionLog(tx, turn.session_id, count, outcome.effect, wait=False)
     values: dict[str, Any] = {"error_code": outcome.error_code, "error": outcome.content if outcome.failed else None}
     values["usage"] = outcome.usage and outcome.usage.model_dump()
     values["context"] = None if outcome.context is None else [item.model_dump() for item in outcome.context]
-    if not TurnRepository(tx).finish(turn.session_id, turn.id, outcome.status, now, **values):
+    finished = TurnRepository(tx).finish(turn.session_id, turn.id, outcome.status, now, **values)
+    settle = settle_turn_later(tx, turn.id)
+    _announce_in_lists(tx, turn, outcome, log)
+    if not finished():
         raise TurnOver
-    settle_turn(tx, turn.id)
+    settle()
     task_end, turn_end = _end_events(turn, outcome)
     happened += [task_end] if is_direct else _end_workflow(tx, turn, outcome)
     cut_off = _cut_off(tx, turn, outcome, figures)

@@ -1,6 +1,7 @@
 """Rows of turns."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,12 +10,21 @@ from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func, or_,
 from artel.contract.chat import ContextItem, UsageShown
 from artel.contract.http import PageRequest
 from artel.contract.parked_run import ParkedRun
+from artel.db.rows import Later
 from artel.db.tables import turns
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import TurnNotFound
 from artel.turns.turn import Mode, Turn, TurnStatus
 
 _NEW = ("id", "project_id", "session_id", "number", "mode", "agent_id", "status", "created_at", "retry_of", "continues")
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Numbers of unfinished turns: of a session, and of its project's turns that wait for each agent."""
+
+    of_session: int
+    queued: Mapping[int, int]
 
 
 class TurnRepository(TenantRepository):
@@ -36,9 +46,13 @@ class TurnRepository(TenantRepository):
 
     @prepared
     def _count_waiting(cls) -> Select[Any]:  # noqa: N805
-        for_agent = turns.c.agent_id == bindparam("agent"), turns.c.status == TurnStatus.QUEUED
-        return cls._prepare_select(func.count().filter(_in_session()), func.count().filter(*for_agent)).where(
-            turns.c.project_id == bindparam("project"), _unfinished()
+        in_session = func.count().filter(_in_session()).label("in_session")
+        queued = func.count().filter(turns.c.status == TurnStatus.QUEUED).label("queued")
+        in_project = turns.c.project_id == cls._project_of_session()
+        return (
+            cls._prepare_select(turns.c.agent_id, in_session, queued)
+            .where(in_project, _unfinished())
+            .group_by(turns.c.agent_id)
         )
 
     @prepared
@@ -90,10 +104,15 @@ class TurnRepository(TenantRepository):
         row = self._run(self._by_key, session=session_id, key=key).one_or_none()
         return (turn_of(row), row.request_hash) if row else None
 
-    def count_unfinished(self, project_id: int, session_id: str, agent_id: int | None) -> tuple[int, int]:
-        """Return the number of unfinished turns of the session, and of turns of the project queued for the agent."""
-        counted: Any = self._run(self._count_waiting, project=project_id, session=session_id, agent=agent_id).one()
-        return counted[0], counted[1]
+    def count_unfinished(self, session_id: str) -> Later[Unfinished]:
+        """Count the unfinished turns of the session, and the turns of its project that wait for each agent."""
+        rows = self._run(self._count_waiting, session=session_id)
+
+        def counted() -> Unfinished:
+            in_session = sum(row.in_session for row in rows)
+            return Unfinished(in_session, {row.agent_id: row.queued for row in rows if row.agent_id is not None})
+
+        return counted
 
     def get(self, session_id: str, turn_id: str) -> Turn:
         row = self._run(self._by_id, session=session_id, turn=turn_id).one_or_none()
@@ -143,9 +162,10 @@ class TurnRepository(TenantRepository):
         rows = self._find(turns.c.project_id == project_id, _unfinished(), order_by=[turns.c.created_at])
         return [turn_of(row) for row in rows]
 
-    def start(self, session_id: str, turn_id: str) -> bool:
-        """Mark a turn as running; return False unless it was the session's next queued turn."""
-        return bool(self._run(self._start, session=session_id, turn=turn_id, now=datetime.now(UTC)).rowcount)
+    def start(self, session_id: str, turn_id: str) -> Later[bool]:
+        """Mark a turn as running; the result returns False unless it was the session's next queued turn."""
+        rows = self._run(self._start, session=session_id, turn=turn_id, now=datetime.now(UTC))
+        return lambda: bool(rows.rowcount)
 
     def park(self, session_id: str, turn_id: str, parked: ParkedRun, status: TurnStatus = TurnStatus.WAITING) -> bool:
         """Park a running turn until the user decides, or requeue it; return False if it was not running."""
@@ -157,11 +177,12 @@ class TurnRepository(TenantRepository):
         values = {"status": TurnStatus.QUEUED}
         return self._transition(values, [TurnStatus.WAITING], session_id=session_id, id=turn_id)
 
-    def finish(self, session_id: str, turn_id: str, status: TurnStatus, now: datetime, **values: Any) -> bool:
-        """Set the terminal status; return False if it was set before (the first writer wins)."""
+    def finish(self, session_id: str, turn_id: str, status: TurnStatus, now: datetime, **values: Any) -> Later[bool]:
+        """Set the terminal status; the result returns False if it was set before (the first writer wins)."""
         new = {f"new_{name}": values.get(name) for name in ("usage", "context", "error_code", "error")}
         row = {"session": session_id, "turn": turn_id}
-        return bool(self._run(self._finish, **row, new_status=status, now=now, **new).rowcount)
+        rows = self._run(self._finish, **row, new_status=status, now=now, **new)
+        return lambda: bool(rows.rowcount)
 
     def note_usage(self, session_id: str, turn_id: str, usage: UsageShown) -> bool:
         """Store the usage of a turn that another process finished; return False if it was stored before."""

@@ -75,7 +75,7 @@ def continue_answer(tx: Tx, session_id: str, cut_off_turn_id: str, turn_id: str,
         raise NotCutOff("This answer is being continued already.")
     if cut_off.agent_id is None:
         raise NotCutOff("Several agents worked for this answer. Go on with their plan: POST /my/workflows/{id}/retry")
-    agent_id = AgentRepository(tx).named(log.project_id, str(cut_off.agent_id))
+    agent_id = AgentRepository(tx).named(session_id, str(cut_off.agent_id))()
     gate(log.project_id, agent_id)
     ids, now = (turn_id, session_id, log.project_id), datetime.now(UTC)
     turn = Turn(*ids, log.first, Mode.DIRECT, agent_id, TurnStatus.QUEUED, now, continues=cut_off.id)

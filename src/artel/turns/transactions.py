@@ -20,6 +20,7 @@ from artel.contract.events import (
     MessageCreated,
 )
 from artel.contract.http import PageRequest
+from artel.db.rows import Later
 from artel.db.tx import Tx
 from artel.errors import AgentQueueFull, AttachmentInvalid, IdempotencyKeyReused, ImagesNotSupported, SessionBusy
 from artel.events.session_log import SessionLog
@@ -29,7 +30,7 @@ from artel.sessions.repository import SessionRepository
 from artel.sessions.transactions import DEFAULT_TITLE
 from artel.settings import MAX_AGENTS
 from artel.text import one_line
-from artel.turns.repository import TurnRepository
+from artel.turns.repository import TurnRepository, Unfinished
 from artel.turns.turn import Mode, Turn, TurnStatus
 
 MAX_UNFINISHED = 11  # one runs, ten wait
@@ -135,19 +136,21 @@ def accept_message(
     `also` stores what else belongs to a new turn.
     """
     turns = TurnRepository(tx)
-    log = SessionLog(tx, session_id, 0 if new.idempotency_key else 1)
+    log = SessionLog(tx, session_id, 0 if new.idempotency_key else 1, wait=False)
+    find_agent = None if new.target is None else AgentRepository(tx).named(session_id, new.target)
+    unfinished, project_id = turns.count_unfinished(session_id), log.project_id
     if new.idempotency_key is not None and (earlier := turns.by_key(session_id, new.idempotency_key)):
         turn, request_hash = earlier
         if request_hash != new.request_hash:
             raise IdempotencyKeyReused("This idempotency key was used for another message. Use a new one.")
         return turn
     agent_id = None
-    if new.target is not None:
-        agent_id = AgentRepository(tx).named(log.project_id, new.target)
-        gate(log.project_id, agent_id)
-    ids = new.turn_id, session_id, log.project_id
+    if find_agent is not None:
+        agent_id = find_agent()
+        gate(project_id, agent_id)
+    ids = new.turn_id, session_id, project_id
     turn = Turn(*ids, log.first, new.mode, agent_id, TurnStatus.QUEUED, datetime.now(UTC), retry_of=new.retry_of)
-    add_turn(tx, turn, new.request_hash, new.idempotency_key)
+    _add_turn(tx, turn, unfinished(), new.request_hash, new.idempotency_key)
     messages = MessageRepository(tx)
     if new.retry_of is not None:
         messages.supersede(session_id, new.retry_of)
@@ -214,15 +217,18 @@ def _require_images(tx: Tx, turn: Turn, takes_images: Callable[[str], bool]) -> 
 
 def add_turn(tx: Tx, turn: Turn, request_hash: str, key: str | None = None) -> Turn:
     """Add a turn and return it; raise if too many wait in the session or for the agent."""
-    rows = TurnRepository(tx)
-    unfinished, waiting_for_agent = rows.count_unfinished(turn.project_id, turn.session_id, turn.agent_id)
-    if unfinished >= MAX_UNFINISHED:
+    return _add_turn(tx, turn, TurnRepository(tx).count_unfinished(turn.session_id)(), request_hash, key)
+
+
+def _add_turn(tx: Tx, turn: Turn, unfinished: Unfinished, request_hash: str, key: str | None) -> Turn:
+    if unfinished.of_session >= MAX_UNFINISHED:
         raise SessionBusy("Ten messages are waiting in this session. Wait for an answer.", retry_after=5)
-    if waiting_for_agent >= MAX_WAITING_FOR_AGENT and turn.status is TurnStatus.QUEUED:
+    for_agent = 0 if turn.agent_id is None else unfinished.queued.get(turn.agent_id, 0)
+    if for_agent >= MAX_WAITING_FOR_AGENT and turn.status is TurnStatus.QUEUED:
         raise AgentQueueFull(
             f"{MAX_WAITING_FOR_AGENT} tasks are waiting for this agent. Try again in a moment.", retry_after=5
         )
-    rows.add(turn, key, request_hash)
+    TurnRepository(tx).add(turn, key, request_hash)
     return turn
 
 
@@ -249,26 +255,28 @@ def start_turn(
     if agent is not None:
         began = [] if turn.parked else [DirectAgentCall(agent_id=agent.id, task_id=turn.id)]
         happened = [*began, agent.change]
-    log = SessionLog(tx, turn.session_id, len(happened))
-    if not TurnRepository(tx).start(turn.session_id, turn.id):
+    log = SessionLog(tx, turn.session_id, len(happened), wait=False)
+    started = TurnRepository(tx).start(turn.session_id, turn.id)
+    conversation, settings = _read_conversation(tx, turn, history), ProjectRepository(tx).settings(turn.project_id)
+    version = AgentRepository(tx).memory_version(turn.project_id, agent.id) if agent and recalls else None
+    _ = log.session  # raises if it is gone
+    if not started():
         raise TurnOver
     if happened:
         log.write(turn.id, *happened)
-    messages = conversation_of(tx, turn, history)
-    settings, own = ProjectRepository(tx).settings(turn.project_id)
-    user_micros = effective_limit(own, default_user_micros)
-    month = month_for(tx, turn.project_id, settings, user_micros)
-    version = AgentRepository(tx).memory_version(turn.project_id, agent.id) if agent and recalls else None
-    return Started(messages, tx.agents_version, month, version)
+    effective, own = settings()
+    month = month_for(tx, turn.project_id, effective, effective_limit(own, default_user_micros))
+    return Started(conversation(), tx.agents_version, month, version() if version else None)
 
 
-def conversation_of(tx: Tx, turn: Turn, history: int) -> list[StoredMessage]:
-    """Return the last messages up to a turn; if it goes on with an answer, those up to that answer."""
+def _read_conversation(tx: Tx, turn: Turn, history: int) -> Later[list[StoredMessage]]:
+    """Read the last messages up to a turn; if it goes on with an answer, those up to that answer."""
     messages = MessageRepository(tx)
     if turn.continues is None:
         return messages.conversation(turn.session_id, turn.number, history)
     cut_off = messages.get(turn.session_id, turn.continues)
-    return [*messages.conversation(turn.session_id, cut_off.turn_number, history), cut_off]
+    before = messages.conversation(turn.session_id, cut_off.turn_number, history)
+    return lambda: [*before(), cut_off]
 
 
 def note_events(tx: Tx, turn: Turn, happened: Sequence[EventData]) -> None:

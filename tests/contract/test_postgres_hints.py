@@ -1,0 +1,116 @@
+"""Hints between processes by LISTEN and NOTIFY of a real PostgreSQL."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import psycopg
+import pytest
+
+from artel.bus.bus import Hint
+from artel.events.postgres_hints import APPLICATION, MISSED, PostgresHints
+from tests.services import until
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.req("OPS-01.3"),
+    pytest.mark.parametrize("backend", ["postgres"], indirect=True, scope="session"),
+]
+
+WAIT_SECONDS = 60
+
+
+class Process:
+    """A process with hints, and what it received."""
+
+    def __init__(self, url: str) -> None:
+        self.hints = PostgresHints(url)
+        self.received: list[Hint] = []
+        self._arrived = asyncio.Event()
+        self.hints.on_hint(self._receive)
+        self.hints.start()
+
+    def _receive(self, hint: Hint) -> None:
+        self.received.append(hint)
+        self._arrived.set()
+
+    async def wait_for(self, hint: Hint, count: int = 1) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while self.received.count(hint) < count:
+                self._arrived.clear()
+                await self._arrived.wait()
+
+
+@pytest.fixture(scope="module")
+def url(new_database: Callable[..., str]) -> str:
+    return new_database()
+
+
+@pytest.fixture
+async def pair(url: str) -> AsyncIterator[tuple[Process, Process]]:
+    first, second = Process(url), Process(url)
+    for process in (first, second):
+        await process.wait_for(MISSED)
+    # A process learns of the others when they begin to listen.
+    assert await asyncio.to_thread(until, lambda: first.hints._has_others and second.hints._has_others, WAIT_SECONDS)
+    yield first, second
+    for process in (first, second):
+        await process.hints.close()
+
+
+async def test_hints_reach_the_other_process_in_order_and_not_the_sender(pair: tuple[Process, Process]) -> None:
+    first, second = pair
+    sent = [Hint("session", f"origin {number}") for number in range(50)]
+
+    for hint in sent:
+        first.hints.send_hint(hint)
+    await second.wait_for(sent[-1])
+
+    assert second.received == [MISSED, *sent]
+    assert first.received == [MISSED]
+
+
+@pytest.mark.parametrize("text", ["x" * 50_000, "ж" * 15_000, "🙂" * 10_000], ids=["ascii", "cyrillic", "emoji"])
+async def test_long_hint_arrives_whole_and_a_longer_one_not_at_all(pair: tuple[Process, Process], text: str) -> None:
+    first, second = pair
+    long, last = Hint("written", text), Hint("work", "origin 1")
+
+    first.hints.send_hint(Hint("written", text * 10))
+    first.hints.send_hint(long)
+    first.hints.send_hint(Hint("written", f"{text[:-1]}y"))  # its first parts are equal
+    first.hints.send_hint(last)
+    await second.wait_for(last)
+
+    assert second.received == [MISSED, long, Hint("written", f"{text[:-1]}y"), last]
+
+
+async def test_lost_connection_is_replaced_and_what_was_missed_is_looked_for(
+    pair: tuple[Process, Process], url: str
+) -> None:
+    first, second = pair
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name LIKE %s AND datname = current_database()",
+            (f"{APPLICATION}%",),
+        )
+
+    await second.wait_for(MISSED, 2)
+    await first.wait_for(MISSED, 2)
+    hint = Hint("work", "origin 2")
+
+    async def is_received() -> None:
+        while hint not in second.received:  # the sender may not have noticed yet that its connection is lost
+            first.hints.send_hint(hint)
+            await asyncio.sleep(0.05)
+
+    await asyncio.wait_for(is_received(), WAIT_SECONDS)
+
+
+async def test_single_process_sends_nothing(url: str) -> None:
+    alone = Process(url)
+    await alone.wait_for(MISSED)
+
+    alone.hints.send_hint(Hint("work", "origin 3"))
+
+    assert alone.hints._pending.take() == []
+    await alone.hints.close()
