@@ -506,7 +506,7 @@ from artel.connector.file_reader import FileReader
 from artel.connector.rules import Rules
 from artel.contract.connector import ListCall
 from artel.paths.beneath import Beneath
-import pathspec
+import importlib.metadata, pathspec
 if os.geteuid() == 0:
     os.setgid(65534); os.setuid(65534)
 with Beneath(Path(sys.argv[1])) as files:

@@ -232,3 +232,14 @@ async def test_steps_of_a_turn_take_two_round_trips_each(chat: ChatUser, trips: 
         assert trips.pop(0) == "SELECT", "reads the turn"
         assert trips.pop(0) == "COMMIT"
         assert len(trips) == 2, trips
+
+
+async def test_statements_stay_prepared_after_others_were_run_often_and_a_table_was_dropped(database: Database) -> None:
+    with database.engine.connect() as connection, connection.begin():
+        ADD.run_many(connection, [row(1, "first")])
+        for _ in range(10):
+            connection.execute(select(words.c.word))
+        connection.exec_driver_sql("CREATE TEMPORARY TABLE passing (id int)")
+        connection.exec_driver_sql("DROP TABLE passing")
+        ADD.run_many(connection, [row(2, "second")])
+        assert FIND.run(connection, {"word_id": 2}).one().word == "second"

@@ -241,6 +241,7 @@ def use_pipelines(engine: Engine) -> None:
 
     @event.listens_for(engine, "connect")
     def prepare(driver: Any, record: Any) -> None:
+        driver.prepare_threshold = None  # psycopg drops all prepared statements, ours too, after a DROP or ROLLBACK
         record.info[PIPELINE] = Pipeline(driver)
 
     @event.listens_for(engine, "before_cursor_execute")
