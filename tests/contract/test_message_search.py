@@ -54,8 +54,8 @@ class Searcher:
             new = NewSession(project_id=self.project, title=title)
             return create_session(Tx(connection, self.user), uuid7(), new, RULES).session_id
 
-    def say(self, session_id: str, *contents: str) -> list[str]:
-        """Add messages, one second after another; return their ids."""
+    def say(self, session_id: str, *contents: str, wait: bool = True) -> list[str]:
+        """Add messages, one second after another, and to the index if it should `wait` for that; return their ids."""
         made = []
         for content in contents:
             at = next(self.added)
@@ -63,6 +63,8 @@ class Searcher:
         with self.engine.begin() as connection:
             for message in made:
                 MessageRepository(connection, self.user).add(self.project, session_id, message)
+        if wait:
+            self.run_indexer()
         return [message.id for message in made]
 
     def find(self, words: str, session_id: str | None = None) -> list[str | None]:
@@ -232,18 +234,37 @@ def test_messages_from_before_the_index_are_found_and_indexed_in_batches(
     session = searcher.session()
     older = searcher.say(session, *(f"data {number}" for number in range(10)))
     searcher.forget_index()
-    newer = searcher.say(session, "data of today")
-    newest_first = (older + newer)[::-1]
+    newest_first = older[::-1]
     assert searcher.find("data") == newest_first
-    assert searcher.candidates("data") == newer
+    assert searcher.candidates("data") == []
 
+    with searcher.engine.begin() as connection:
+        assert message_indexer.index_some(connection)[0] == 4
+    assert searcher.candidates("data") == newest_first[:4]
+    newer = searcher.say(session, "data of today", "data of tonight", wait=False)
     batches = searcher.run_indexer()
 
-    assert (max(batches), sum(batches)) == (4, 10)
+    assert (max(batches), sum(batches)) == (4, 8)
+    newest_first = newer[::-1] + newest_first
     assert searcher.candidates("data") == newest_first
     assert searcher.find("data") == newest_first
     latest = searcher.say(session, "data of tomorrow")
     assert searcher.candidates("data") == latest + newest_first
+
+
+@pytest.mark.req("UWS-09.3")
+def test_messages_are_found_before_they_are_indexed(searcher: Searcher) -> None:
+    session = searcher.session()
+    indexed = searcher.say(session, "data of yesterday")
+    waiting = searcher.say(session, "data of today", wait=False)
+
+    assert searcher.candidates("data") == indexed
+    assert searcher.find("data") == waiting + indexed
+    with searcher.engine.begin() as connection:
+        MessageRepository(connection, searcher.user).rewrite(session, waiting[0], "dates of today", 1)
+    searcher.run_indexer()
+    assert searcher.find("dates") == waiting
+    assert searcher.candidates("data") == indexed
 
 
 @pytest.mark.req("UWS-09.3")

@@ -1,13 +1,13 @@
-"""The index of messages: it is written in the transaction of the message, and finds messages that may contain a text.
+"""The index of messages, which finds those that may contain a text; `message_indexer.py` adds new ones.
 
 SQLite and PostgreSQL have different indexes, see `artel/db/search_tables.py`. Both are asked for one user's messages:
 what others have written does not count, and costs next to nothing.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Insert, Select, Update, bindparam, func
+from sqlalchemy import Select, Update, bindparam, func
 
 from artel.db.search_tables import BUCKET_BITS, GRAMS, GRAMS_AND_BUCKET, message_grams, message_search
 from artel.db.tenant import TenantRepository, prepared
@@ -25,16 +25,6 @@ class MessageIndexRepository(TenantRepository):
     """The indexed messages of one user."""
 
     table = message_search
-
-    @prepared
-    def _add_in_sqlite(cls) -> Insert:  # noqa: N805
-        newest = cls._prepare_select(func.max(_key) + 1).scalar_subquery()
-        key = func.coalesce(newest, bindparam("first", type_=BigInteger))
-        return cls._prepare_insert(key=key, message_id=bindparam("message"), grams=bindparam("new_grams"))
-
-    @prepared
-    def _add_in_postgres(cls) -> Insert:  # noqa: N805
-        return cls._prepare_insert(message_id=bindparam("message"), grams=bindparam("new_grams"))
 
     @prepared
     def _replace(cls) -> Update:  # noqa: N805
@@ -63,22 +53,10 @@ class MessageIndexRepository(TenantRepository):
     def _newest(cls) -> Select[Any]:  # noqa: N805
         return cls._prepare_select(_key, message_search.c.message_id).order_by(_key.desc()).limit(bindparam("most"))
 
-    def add(self, contents: Iterable[tuple[str, str]]) -> None:
-        """Add new messages: their ids and contents."""
-        is_sqlite = self._is_sqlite
-        statement, first = (
-            (self._add_in_sqlite, {"first": self._first_key + MIDDLE}) if is_sqlite else (self._add_in_postgres, {})
-        )
-        for message_id, content in contents:
-            self._run(statement, message=message_id, new_grams=self.indexed(content), **first)
-
     def replace(self, message_id: str, content: str) -> None:
         """Change the content of a message, if it is indexed."""
-        self._run(self._replace, message=message_id, new_grams=self.indexed(content))
-
-    def indexed(self, content: str) -> str | list[int]:
-        """Return what is stored of a content."""
-        return indexed(content, self.tenant.user_id, is_sqlite=self._is_sqlite)
+        grams = indexed(content, self.tenant.user_id, is_sqlite=self._is_sqlite)
+        self._run(self._replace, message=message_id, new_grams=grams)
 
     def newest(self, limit: int) -> list[str]:
         """Return the ids of the newest messages."""

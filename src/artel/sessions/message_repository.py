@@ -97,10 +97,9 @@ class MessageRepository(TenantRepository):
         return self._bytes_of(messages.c.content, messages.c.session_id == session_id, messages.c.number <= number)
 
     def add(self, project_id: int, session_id: str, *new: StoredMessage) -> None:
-        """Add messages to a session."""
-        of_session = {"project_id": project_id, "session_id": session_id, "searchable": True}
+        """Add messages to a session; `MessageIndexer` adds them to the index a few seconds later."""
+        of_session = {"project_id": project_id, "session_id": session_id}
         self._add([_row(message) | of_session for message in new])
-        self._index.add((message.id, message.content) for message in new)
 
     def conversation(self, session_id: str, turn_number: int, limit: int) -> Later[list[StoredMessage]]:
         """Read the last messages up to a turn, in conversation order, without failed ones."""
