@@ -508,6 +508,17 @@ async def test_search_is_stopped_after_its_timeout(database: Database) -> None:
 
 
 @pytest.mark.req("SEC-02.6")
+async def test_search_of_many_short_statements_is_stopped_after_its_timeout(database: Database) -> None:
+    def search(connection: Connection) -> None:
+        for _ in range(20_000):
+            connection.exec_driver_sql("SELECT 1").scalar_one()
+
+    with pytest.raises(TimeoutError):
+        await database.read_within(0.05, search)
+    assert await database.read_within(60, all_numbers) == {}
+
+
+@pytest.mark.req("SEC-02.6")
 async def test_searches_do_not_block_other_reads(database: Database) -> None:
     started, over = threading.Semaphore(0), threading.Event()
 

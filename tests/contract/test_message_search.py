@@ -287,6 +287,20 @@ def test_search_finds_the_newest_messages_up_to_a_limit(searcher: Searcher, monk
 
 
 @pytest.mark.req("UWS-09.3")
+def test_old_messages_that_wait_for_the_index_do_not_hide_newer_ones(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MAX_FOUND", 5)
+    monkeypatch.setattr(message_indexer, "BATCH", 3)
+    ids = searcher.say(searcher.session(), *(f"data {number}" for number in range(12)))
+    searcher.forget_index()
+    with searcher.engine.begin() as connection:
+        assert message_indexer.index_some(connection)[0] == 3
+
+    assert searcher.find("data") == ids[:-6:-1]
+
+
+@pytest.mark.req("UWS-09.3")
 def test_long_session_is_searched_in_the_index(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SHORT_SESSION", 2)
     session, other = searcher.session(), searcher.session()

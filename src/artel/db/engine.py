@@ -196,13 +196,19 @@ def open_database(settings: Settings) -> Database:
 
 @contextmanager
 def _time_limit(connection: Connection, seconds: float) -> Iterator[None]:
-    """Let the database stop queries after a timeout; PostgreSQL applies half of it to each statement."""
+    """Let the database stop queries after a timeout; PostgreSQL gives each half of it, and begins none after it."""
+    deadline = time.monotonic() + seconds
     if connection.dialect.name == "sqlite":
-        deadline = time.monotonic() + seconds
         sqlite: Any = connection.connection.driver_connection
         sqlite.set_progress_handler(lambda: time.monotonic() > deadline, STEPS_PER_CHECK)
     else:
         connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, int(seconds * 500))}")
+
+        @event.listens_for(connection, "before_cursor_execute")
+        def refuse_if_late(*_: object) -> None:
+            if time.monotonic() > deadline:
+                raise TimeoutError
+
     try:
         yield
     except DBAPIError as failure:

@@ -55,31 +55,39 @@ def search(
 
 def _messages_with(connection: Connection, principal: Principal, text: str, session_id: str | None) -> list[MessageKey]:
     """Return the messages that contain the text, newest first."""
-    messages, wanted = MessageRepository(connection, principal), folded(text)
     found: dict[str, MessageKey] = {}
-    for ids in _candidates(connection, principal, text, session_id):
+    for source in _sources(connection, principal, text, session_id):
+        found |= _found_in(source, MessageRepository(connection, principal), folded(text), session_id)
+    return _newest_first(found.values())[:MAX_FOUND]
+
+
+def _found_in(
+    source: Iterable[list[str]], messages: MessageRepository, wanted: str, session_id: str | None
+) -> dict[str, MessageKey]:
+    """Return the first MAX_FOUND messages of a source of candidates that contain the text, and those read with them."""
+    found: dict[str, MessageKey] = {}
+    for ids in source:
         for start in range(0, len(ids), READ_AT_ONCE):
             read = messages.contents(ids[start : start + READ_AT_ONCE], session_id)
             found |= {key.id: key for key, content in read if contains(content, wanted)}
             if len(found) >= MAX_FOUND:
-                return _newest_first(found.values())[:MAX_FOUND]
-    return _newest_first(found.values())
+                return found
+    return found
 
 
-def _candidates(connection: Connection, principal: Principal, text: str, session_id: str | None) -> Iterator[list[str]]:
-    """Yield the ids of messages that may contain the text, about newest first."""
+def _sources(
+    connection: Connection, principal: Principal, text: str, session_id: str | None
+) -> Iterator[Iterable[list[str]]]:
+    """Yield where messages may contain the text: ids, about newest first. What waits for the index may be old."""
     messages, index = MessageRepository(connection, principal), MessageIndexRepository(connection, principal)
     has_grams = bool(used_grams(text))
     if session_id is not None:
         newest = messages.newest_ids(session_id, SCANNED)
         if len(newest) <= SHORT_SESSION or not has_grams:
-            yield newest
+            yield [newest]
             return
-    yield messages.not_searchable(SCANNED)
-    if has_grams:
-        yield from index.candidates(text)
-    else:
-        yield index.newest(SCANNED)
+    yield [messages.not_searchable(SCANNED)]
+    yield index.candidates(text) if has_grams else [index.newest(SCANNED)]
 
 
 def _newest_first(keys: Iterable[MessageKey]) -> list[MessageKey]:
