@@ -124,7 +124,9 @@ def test_second_process_ends_is_found_by_the_page_and_a_killed_one_is_replaced_a
 def _query_broker(page: str, name: str, services: ServiceRun) -> None:
     """Run the commands of the page for the broker while an instance holds the lock."""
     broker = _broker_environment(services)
-    queues, lock, connections = (_run(query, broker) for query in re.findall(r"^rabbitmqctl .+$", page, re.MULTILINE))
+    commands = re.findall(r"^rabbitmqctl .+$", page, re.MULTILINE)
+    policy, queues, lock, connections = (_run(command, broker) for command in commands)
+    assert "artel-nodes" in policy
     assert "mindbus.dead_letters" in queues
     [line] = [line for line in lock.splitlines() if name in line]
     queue, exclusive, owner = line.split()
