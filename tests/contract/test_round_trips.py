@@ -154,6 +154,26 @@ async def test_error_that_is_caught_does_not_commit_the_rest(database: Database)
     assert await database.read(lambda c: FIND.run(c, {"word_id": 2}).all()) == []
 
 
+async def test_results_that_were_dropped_with_a_failed_statement_are_errors(database: Database) -> None:
+    await database.run(ADD.run_many, [row(1)])
+
+    def read_dropped(connection: Connection) -> None:
+        ADD.run_many(connection, [row(1)])
+        changed = CHANGE.run(connection, {"word_id": 1, "new": "b"})
+        found = FIND.run(connection, {"word_id": 1})
+        with pytest.raises(IntegrityError):
+            found.all()
+        with pytest.raises(DBAPIError, match="not executed"):
+            found.all()
+        with pytest.raises(DBAPIError, match="not executed"):
+            _ = changed.rowcount
+
+    with pytest.raises(DBAPIError, match="not executed"):  # there is nothing to commit, and that is no success
+        await database.run(read_dropped)
+    await database.run(ADD.run_many, [row(2)])
+    assert await database.read(word_of, 1) == "a"
+
+
 async def test_deadlock_of_queued_statements_runs_again(database: Database) -> None:
     await database.run(ADD.run_many, [row(1), row(2)])
     both = asyncio.Barrier(2)

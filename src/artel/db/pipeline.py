@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import pq
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import error_from_result
+from psycopg.errors import InFailedSqlTransaction, error_from_result
 from sqlalchemy import Connection, Dialect, Engine, event
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
@@ -31,8 +31,9 @@ NOT_PREPARED = "26000"
 CACHED_PLAN = "0A000"
 
 _OK = frozenset({pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK})
-_IDLE, _BAD = pq.TransactionStatus.IDLE, pq.ConnStatus.BAD
+_IDLE, _IN_ERROR, _BAD = pq.TransactionStatus.IDLE, pq.TransactionStatus.INERROR, pq.ConnStatus.BAD
 _LOST = "the connection to the database was lost"
+_ABORTED = "not executed, because a statement of the transaction failed before"
 
 # Returns the converted rows of a result, from its rows and the types of its columns.
 Convert = Callable[[list[Any], Sequence[int]], list[Any]]
@@ -71,6 +72,8 @@ class QueuedRows(Rows):
     def _send(self) -> None:
         if self.connection is not None:
             pipeline_of(self.connection).send(self.connection)
+        if self.connection is not None:  # it was dropped with a statement that failed before
+            raise_driver_error(self.connection, self.sql.decode(), InFailedSqlTransaction(_ABORTED))
 
 
 # A statement and who receives its result: its rows, nobody, or the statements, under the name that it was prepared as.
@@ -119,11 +122,11 @@ class Pipeline:
 
     def send(self, connection: Connection) -> None:
         """Send the queue, after BEGIN if no transaction has begun, and store the results."""
+        checks, self._checks = self._checks, []
         if self._queue:
             self._exchange(connection, commits=False)
-            checks, self._checks = self._checks, []
-            for check in checks:
-                check()
+        for check in checks:
+            check()
 
     def begin(self, connection: Connection) -> None:
         """Send the queue if nothing was sent before, to find out before the commit whether the connection is alive."""
@@ -132,6 +135,9 @@ class Pipeline:
 
     def commit(self, connection: Connection) -> None:
         """Send the queue with COMMIT; if it fails, the transaction is rolled back."""
+        if self._pg.transaction_status == _IN_ERROR:  # COMMIT would roll back and succeed
+            self.roll_back()
+            raise_driver_error(connection, "COMMIT", InFailedSqlTransaction(_ABORTED))
         if self._checks:
             self.send(connection)
         if self._pg.transaction_status == _IDLE and not self._queue:
