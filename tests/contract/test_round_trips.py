@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from artel.db import pipeline
 from artel.db.engine import Database
-from artel.db.prepared import Statement, check_first
+from artel.db.prepared import Statement, check_after_send
 from tests.actors.chat_user import ChatUser
 
 pytestmark = [
@@ -227,7 +227,7 @@ async def test_check_comes_before_the_first_result(database: Database) -> None:
 
     def checked(connection: Connection, reads: bool) -> None:
         ADD.run_many(connection, [row(1)])
-        check_first(connection, fail)
+        check_after_send(connection, fail)
         if reads:
             word_of(connection, 1)
             raise AssertionError("a result was read")

@@ -116,7 +116,7 @@ class Pipeline:
             self.send(connection)
         return queued
 
-    def check_first(self, check: Callable[[], object]) -> None:
+    def check_after_send(self, check: Callable[[], object]) -> None:
         """Call a function after the next time that the queue is sent."""
         self._checks.append(check)
 
