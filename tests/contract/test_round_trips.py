@@ -5,7 +5,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, bindparam, insert, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    TypeDecorator,
+    bindparam,
+    insert,
+    select,
+    type_coerce,
+    update,
+)
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from artel.db import pipeline
@@ -25,6 +38,21 @@ words = Table(
 ADD = Statement(insert(words), ("id", "word"))
 FIND = Statement(select(words).where(words.c.id == bindparam("word_id")))
 CHANGE = Statement(update(words).where(words.c.id == bindparam("word_id")).values(word=bindparam("new")))
+
+
+class Unreadable(TypeDecorator[str]):
+    """Texts that can't be converted."""
+
+    impl = String
+    cache_ok = True
+
+    def process_result_value(self, value: object, dialect: object) -> str:
+        raise ValueError("unreadable")
+
+
+FIND_UNREADABLE = Statement(
+    select(type_coerce(words.c.word, Unreadable()).label("word")).where(words.c.id == bindparam("word_id"))
+)
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +200,22 @@ async def test_results_that_were_dropped_with_a_failed_statement_are_errors(data
         await database.run(read_dropped)
     await database.run(ADD.run_many, [row(2)])
     assert await database.read(word_of, 1) == "a"
+
+
+async def test_row_that_can_not_be_converted_is_an_error_only_of_those_who_read_it(database: Database) -> None:
+    await database.run(ADD.run_many, [row(1)])
+
+    def change(connection: Connection, reads: bool) -> None:
+        CHANGE.run(connection, {"word_id": 1, "new": "b"})
+        found = FIND_UNREADABLE.run(connection, {"word_id": 1})
+        if reads:
+            found.all()
+
+    with pytest.raises(ValueError, match="unreadable"):
+        await database.run(change, True)
+    assert await database.read(word_of, 1) == "a"
+    await database.run(change, False)  # it is committed, so it must not fail
+    assert await database.read(word_of, 1) == "b"
 
 
 async def test_deadlock_of_queued_statements_runs_again(database: Database) -> None:

@@ -42,7 +42,7 @@ Convert = Callable[[list[Any], Sequence[int]], list[Any]]
 class QueuedRows(Rows):
     """The result of a queued statement; reading it sends the queue."""
 
-    __slots__ = ("connection", "convert", "sql", "types", "values")
+    __slots__ = ("connection", "convert", "failure", "sql", "types", "values")
 
     def __init__(
         self,
@@ -55,9 +55,12 @@ class QueuedRows(Rows):
         super().__init__([], -1)
         self.connection: Connection | None = connection
         self.sql, self.types, self.values, self.convert = sql, types, values, convert
+        self.failure: Exception | None = None  # of the conversion of its rows; raised to those who read them
 
     def all(self) -> list[Any]:
         self._send()
+        if self.failure is not None:
+            raise self.failure
         return self._rows
 
     @property
@@ -236,9 +239,12 @@ class Pipeline:
     def _take(self, statement: QueuedRows, result: "pq.abc.PGresult") -> None:
         rows: list[Any] = []
         if statement.convert is not None:
-            self._transformer.set_pgresult(result)
-            rows = self._transformer.load_rows(0, result.ntuples, tuple)
-            rows = statement.convert(rows, [result.ftype(index) for index in range(result.nfields)])
+            try:
+                self._transformer.set_pgresult(result)
+                rows = self._transformer.load_rows(0, result.ntuples, tuple)
+                rows = statement.convert(rows, [result.ftype(index) for index in range(result.nfields)])
+            except Exception as failure:  # the other results have to be received, and COMMIT may be executed already
+                statement.failure = failure
         statement.take(rows, result.ntuples if statement.convert else result.command_tuples or 0)
 
 
