@@ -46,7 +46,7 @@ class Unreadable(TypeDecorator[str]):
     impl = String
     cache_ok = True
 
-    def process_result_value(self, value: object, dialect: object) -> str:
+    def process_result_value(self, value: object, dialect: object) -> str:  # noqa: ARG002 - SQLAlchemy's
         raise ValueError("unreadable")
 
 
@@ -251,6 +251,20 @@ async def test_statements_that_the_server_has_dropped_are_prepared_again(url: st
     assert await database.read(word_of, 2) == "a"
     await database.run(lambda connection: connection.exec_driver_sql("ALTER TABLE words ALTER word TYPE text"))
     assert await database.read(word_of, 2) == "a"
+    await database.close()
+
+
+async def test_statement_is_prepared_once_for_all_rows_that_are_sent_together(url: str) -> None:
+    database = Database(url, connections=1)
+    await database.run(words.metadata.drop_all)
+    await database.run(words.metadata.create_all)
+    await database.run(ADD.run_many, [row(number) for number in range(pipeline.MAX_PREPARED + 1)])
+
+    def prepared(connection: Connection) -> list[str]:
+        found = connection.exec_driver_sql("SELECT statement FROM pg_prepared_statements").scalars()
+        return sorted(statement.split()[0] for statement in found)
+
+    assert await database.read(prepared) == ["BEGIN", "COMMIT", "INSERT"]
     await database.close()
 
 

@@ -174,25 +174,28 @@ class Pipeline:
     def _send(self, queue: Sequence[QueuedRows], *, commits: bool) -> list[Expected]:
         """Send statements in pipeline mode; return what the server answers: for each a statement and its receiver."""
         expected: list[Expected] = []
+        names = self._names.copy()  # and those given now: a statement may be in the queue for many rows
         begins = self._pg.transaction_status == _IDLE and not self._driver.autocommit
         self._pg.enter_pipeline_mode()
         if begins:
-            self._send_one(_begin(self._driver), None, expected)
+            self._send_one(_begin(self._driver), None, names, expected)
         for statement in queue:
-            self._send_one(statement.sql, statement, expected)
+            self._send_one(statement.sql, statement, names, expected)
         if commits:
-            self._send_one(b"COMMIT", None, expected)
+            self._send_one(b"COMMIT", None, names, expected)
         self._pg.pipeline_sync()
         self._flush()
         return expected
 
-    def _send_one(self, sql: bytes, statement: QueuedRows | None, expected: list[Expected]) -> None:
+    def _send_one(
+        self, sql: bytes, statement: QueuedRows | None, names: dict[bytes, bytes], expected: list[Expected]
+    ) -> None:
         types, values = (statement.types, statement.values) if statement else (None, None)
-        name = self._names.get(sql)
+        name = names.get(sql)
         if name is not None:
             self._pg.send_query_prepared(name, values)
-        elif len(self._names) < MAX_PREPARED:
-            name = b"artel_%d" % next(self._numbers)
+        elif len(names) < MAX_PREPARED:
+            name = names[sql] = b"artel_%d" % next(self._numbers)
             self._pg.send_prepare(name, sql, types)
             expected.append((sql, name))
             self._pg.send_query_prepared(name, values)
@@ -243,7 +246,7 @@ class Pipeline:
                 self._transformer.set_pgresult(result)
                 rows = self._transformer.load_rows(0, result.ntuples, tuple)
                 rows = statement.convert(rows, [result.ftype(index) for index in range(result.nfields)])
-            except Exception as failure:  # the other results have to be received, and COMMIT may be executed already
+            except Exception as failure:  # noqa: BLE001 - the other results must be received, and COMMIT may be executed
                 statement.failure = failure
         statement.take(rows, result.ntuples if statement.convert else result.command_tuples or 0)
 
