@@ -1,6 +1,7 @@
 """Hints between processes by LISTEN and NOTIFY of a real PostgreSQL."""
 
 import asyncio
+import json
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 
@@ -8,9 +9,13 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
+from artel.auth.principal import Principal
 from artel.bus.bus import Hint
+from artel.contract.events import StoredEvent
 from artel.events.hint_cipher import HintCipher
-from artel.events.postgres_hints import APPLICATION, MISSED, PostgresHints
+from artel.events.hub import AnswerKey, EventHub
+from artel.events.postgres_hints import APPLICATION, MAX_KEY_BYTES, MISSED, PostgresHints
+from artel.events.signals import Signals
 from tests.services import until
 
 pytestmark = [
@@ -21,6 +26,10 @@ pytestmark = [
 
 WAIT_SECONDS = 60
 SECRET = "a secret that all processes share"
+
+
+async def no_events(*_: object) -> list[StoredEvent]:
+    return []
 
 
 class Process:
@@ -85,6 +94,29 @@ async def test_long_hint_arrives_whole_and_a_longer_one_not_at_all(pair: tuple[P
     await second.wait_for(last)
 
     assert second.received == [MISSED, long, Hint("written", f"{text[:-1]}y"), last]
+
+
+@pytest.mark.parametrize("character", ["x", "ж", "🙂", "\n", "\ud83d"])
+async def test_answer_of_any_script_is_seen_in_the_other_process_until_it_is_too_long(
+    pair: tuple[Process, Process], character: str
+) -> None:
+    first, second = pair
+    signals = Signals(EventHub(no_events), EventHub(no_events), first.hints)
+    text = character * (
+        MAX_KEY_BYTES // len(json.dumps(character, ensure_ascii=False)[1:-1].encode(errors="surrogatepass"))
+    )
+    key, last = AnswerKey(Principal(1), "session", "message", None, "turn"), Hint("work", "origin 1")
+    too_long = AnswerKey(Principal(1), "session", "other message", None, "turn")
+
+    with capture_logs() as logs:
+        signals.write_answer(too_long, text)
+        signals.write_answer(key, text[:-300])
+    first.hints.send_hint(last)
+    await second.wait_for(last)
+
+    assert [log["event"] for log in logs] == ["hint_too_long"]
+    [_, written, _] = second.received
+    assert json.loads(written.key.partition(" ")[2]) == [1, "session", "message", None, 1, text[:-300], "turn"]
 
 
 async def test_other_roles_of_the_database_can_neither_read_hints_nor_send_any(

@@ -157,7 +157,7 @@ class PostgresHints:
         data = f"{hint.kind} {hint.key}".encode(errors="surrogatepass")
         parts = [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)]
         if len(parts) > MAX_PARTS:
-            log.debug("hint_too_long", kind=hint.kind, bytes=len(data))
+            log.debug("hint_too_long", kind=hint.kind)
             return []
         headers = (bytes((position, len(parts))) for position in range(len(parts)))
         return [self._cipher.encrypt(header + part, self._sender) for header, part in zip(headers, parts, strict=True)]
