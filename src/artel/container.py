@@ -119,7 +119,7 @@ class Container:
         readers = Readers(settings.max_streams_per_user)
         self.hub = EventHub(lambda *page: database.read(read_events, *page), readers)
         self.project_hub = EventHub(lambda *page: database.read(read_project_events, *page), readers)
-        self.postgres_hints = _postgres_hints(settings)
+        self.postgres_hints = _postgres_hints(settings, secret)
         hints = None if settings.is_embedded else self.postgres_hints or bus
         self.signals = Signals(self.hub, self.project_hub, hints)
         project_events, process_id = ProjectEventWriter(database), uuid7()
@@ -302,13 +302,13 @@ class Container:
         await self._opened.aclose()
 
 
-def _postgres_hints(settings: Settings) -> "PostgresHints | None":
+def _postgres_hints(settings: Settings, secret: str) -> "PostgresHints | None":
     """Return what signals other processes if there is no RabbitMQ; None if it does, or there are none."""
     if settings.is_embedded or settings.bus_url is not None:
         return None
     from artel.events.postgres_hints import PostgresHints  # lazy: imports psycopg, which SQLite does not need
 
-    return PostgresHints(settings.psycopg_url)
+    return PostgresHints(settings.psycopg_url, secret)
 
 
 def send_hints(services: SpaceServices, host: Host | None) -> None:

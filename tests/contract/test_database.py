@@ -405,6 +405,25 @@ async def test_migrations_create_the_schema_of_the_tables(new_database: Callable
     await database.close()
 
 
+@pytest.mark.parametrize("backend", ["postgres"], indirect=True, scope="session")
+async def test_migration_of_large_tables_has_no_time_limit(
+    upgraded_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=1)
+    await database.run(lambda connection: connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'"))
+
+    def time_limit(connection: Connection) -> str:
+        return str(connection.exec_driver_sql("SHOW statement_timeout").scalar_one())
+
+    limits: list[str] = []
+    monkeypatch.setattr(schema, "run_migrations", lambda connection: limits.append(time_limit(connection)))
+
+    assert schema.upgrade(database.engine) == ("0001", schema.HEAD)
+    assert limits == ["0"]
+    assert await database.read(time_limit) == "30s"
+    await database.close()
+
+
 async def test_first_start_waits_for_another_that_begins_to_write(tmp_path: Path) -> None:
     path = tmp_path / "artel.db"
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

@@ -5,12 +5,25 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, bindparam, insert, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    TypeDecorator,
+    bindparam,
+    insert,
+    select,
+    type_coerce,
+    update,
+)
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from artel.db import pipeline
 from artel.db.engine import Database
-from artel.db.prepared import Statement, check_first
+from artel.db.prepared import Statement, check_after_send
 from tests.actors.chat_user import ChatUser
 
 pytestmark = [
@@ -25,6 +38,21 @@ words = Table(
 ADD = Statement(insert(words), ("id", "word"))
 FIND = Statement(select(words).where(words.c.id == bindparam("word_id")))
 CHANGE = Statement(update(words).where(words.c.id == bindparam("word_id")).values(word=bindparam("new")))
+
+
+class Unreadable(TypeDecorator[str]):
+    """Texts that can't be converted."""
+
+    impl = String
+    cache_ok = True
+
+    def process_result_value(self, value: object, dialect: object) -> str:  # noqa: ARG002 - SQLAlchemy's
+        raise ValueError("unreadable")
+
+
+FIND_UNREADABLE = Statement(
+    select(type_coerce(words.c.word, Unreadable()).label("word")).where(words.c.id == bindparam("word_id"))
+)
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +182,42 @@ async def test_error_that_is_caught_does_not_commit_the_rest(database: Database)
     assert await database.read(lambda c: FIND.run(c, {"word_id": 2}).all()) == []
 
 
+async def test_results_that_were_dropped_with_a_failed_statement_are_errors(database: Database) -> None:
+    await database.run(ADD.run_many, [row(1)])
+
+    def read_dropped(connection: Connection) -> None:
+        ADD.run_many(connection, [row(1)])
+        changed = CHANGE.run(connection, {"word_id": 1, "new": "b"})
+        found = FIND.run(connection, {"word_id": 1})
+        with pytest.raises(IntegrityError):
+            found.all()
+        with pytest.raises(DBAPIError, match="not executed"):
+            found.all()
+        with pytest.raises(DBAPIError, match="not executed"):
+            _ = changed.rowcount
+
+    with pytest.raises(DBAPIError, match="not executed"):  # there is nothing to commit, and that is no success
+        await database.run(read_dropped)
+    await database.run(ADD.run_many, [row(2)])
+    assert await database.read(word_of, 1) == "a"
+
+
+async def test_row_that_can_not_be_converted_is_an_error_only_of_those_who_read_it(database: Database) -> None:
+    await database.run(ADD.run_many, [row(1)])
+
+    def change(connection: Connection, reads: bool) -> None:
+        CHANGE.run(connection, {"word_id": 1, "new": "b"})
+        found = FIND_UNREADABLE.run(connection, {"word_id": 1})
+        if reads:
+            found.all()
+
+    with pytest.raises(ValueError, match="unreadable"):
+        await database.run(change, True)
+    assert await database.read(word_of, 1) == "a"
+    await database.run(change, False)  # it is committed, so it must not fail
+    assert await database.read(word_of, 1) == "b"
+
+
 async def test_deadlock_of_queued_statements_runs_again(database: Database) -> None:
     await database.run(ADD.run_many, [row(1), row(2)])
     both = asyncio.Barrier(2)
@@ -190,6 +254,20 @@ async def test_statements_that_the_server_has_dropped_are_prepared_again(url: st
     await database.close()
 
 
+async def test_statement_is_prepared_once_for_all_rows_that_are_sent_together(url: str) -> None:
+    database = Database(url, connections=1)
+    await database.run(words.metadata.drop_all)
+    await database.run(words.metadata.create_all)
+    await database.run(ADD.run_many, [row(number) for number in range(pipeline.MAX_PREPARED + 1)])
+
+    def prepared(connection: Connection) -> list[str]:
+        found = connection.exec_driver_sql("SELECT statement FROM pg_prepared_statements").scalars()
+        return sorted(statement.split()[0] for statement in found)
+
+    assert await database.read(prepared) == ["BEGIN", "COMMIT", "INSERT"]
+    await database.close()
+
+
 async def test_many_large_values_are_sent_and_received(database: Database) -> None:
     large = [row(number, "ü" * 50_000) for number in range(100)]
     await database.run(ADD.run_many, large)
@@ -207,7 +285,7 @@ async def test_check_comes_before_the_first_result(database: Database) -> None:
 
     def checked(connection: Connection, reads: bool) -> None:
         ADD.run_many(connection, [row(1)])
-        check_first(connection, fail)
+        check_after_send(connection, fail)
         if reads:
             word_of(connection, 1)
             raise AssertionError("a result was read")

@@ -35,6 +35,8 @@ log = get_logger(__name__)
 class BaseBus(Bus, ABC):
     """A bus whose requests wait by correlation id; all replies arrive in one queue."""
 
+    max_hint_bytes = 262_144
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._closed = False

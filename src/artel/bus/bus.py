@@ -193,6 +193,8 @@ class Subscription(Protocol):
 class Hints(Protocol):
     """Sends hints to all processes, and receives theirs."""
 
+    max_hint_bytes: int  # of a key in UTF-8; longer hints are not sent
+
     @property
     def connected(self) -> bool:
         """Whether hints can be sent and received now."""
@@ -206,6 +208,8 @@ class Hints(Protocol):
 
 class Bus(Sender, Protocol):
     """Routes messages by key (words separated by dots); in bindings `*` matches one word, `#` any number."""
+
+    max_hint_bytes: int
 
     @property
     def connected(self) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam
 
-from artel.db.prepared import check_first
+from artel.db.prepared import check_after_send
 from artel.db.rows import Later
 from artel.db.tables import spaces
 from artel.db.tenant import TenantRepository, prepared
@@ -48,7 +48,7 @@ class LeaseRepository(TenantRepository):
                 raise LeaseLost
             return config_version
 
-        check_first(self.connection, version)
+        check_after_send(self.connection, version)
         return version
 
     def epoch(self, project_id: int) -> int:

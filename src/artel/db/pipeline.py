@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import pq
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import error_from_result
+from psycopg.errors import InFailedSqlTransaction, error_from_result
 from sqlalchemy import Connection, Dialect, Engine, event
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
@@ -31,8 +31,9 @@ NOT_PREPARED = "26000"
 CACHED_PLAN = "0A000"
 
 _OK = frozenset({pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK})
-_IDLE, _BAD = pq.TransactionStatus.IDLE, pq.ConnStatus.BAD
+_IDLE, _IN_ERROR, _BAD = pq.TransactionStatus.IDLE, pq.TransactionStatus.INERROR, pq.ConnStatus.BAD
 _LOST = "the connection to the database was lost"
+_ABORTED = "not executed, because a statement of the transaction failed before"
 
 # Returns the converted rows of a result, from its rows and the types of its columns.
 Convert = Callable[[list[Any], Sequence[int]], list[Any]]
@@ -41,7 +42,7 @@ Convert = Callable[[list[Any], Sequence[int]], list[Any]]
 class QueuedRows(Rows):
     """The result of a queued statement; reading it sends the queue."""
 
-    __slots__ = ("connection", "convert", "sql", "types", "values")
+    __slots__ = ("connection", "convert", "failure", "sql", "types", "values")
 
     def __init__(
         self,
@@ -54,9 +55,12 @@ class QueuedRows(Rows):
         super().__init__([], -1)
         self.connection: Connection | None = connection
         self.sql, self.types, self.values, self.convert = sql, types, values, convert
+        self.failure: Exception | None = None  # of the conversion of its rows; raised to those who read them
 
     def all(self) -> list[Any]:
         self._send()
+        if self.failure is not None:
+            raise self.failure
         return self._rows
 
     @property
@@ -71,6 +75,8 @@ class QueuedRows(Rows):
     def _send(self) -> None:
         if self.connection is not None:
             pipeline_of(self.connection).send(self.connection)
+        if self.connection is not None:  # it was dropped with a statement that failed before
+            raise_driver_error(self.connection, self.sql.decode(), InFailedSqlTransaction(_ABORTED))
 
 
 # A statement and who receives its result: its rows, nobody, or the statements, under the name that it was prepared as.
@@ -113,17 +119,17 @@ class Pipeline:
             self.send(connection)
         return queued
 
-    def check_first(self, check: Callable[[], object]) -> None:
+    def check_after_send(self, check: Callable[[], object]) -> None:
         """Call a function after the next time that the queue is sent."""
         self._checks.append(check)
 
     def send(self, connection: Connection) -> None:
         """Send the queue, after BEGIN if no transaction has begun, and store the results."""
+        checks, self._checks = self._checks, []
         if self._queue:
             self._exchange(connection, commits=False)
-            checks, self._checks = self._checks, []
-            for check in checks:
-                check()
+        for check in checks:
+            check()
 
     def begin(self, connection: Connection) -> None:
         """Send the queue if nothing was sent before, to find out before the commit whether the connection is alive."""
@@ -132,6 +138,9 @@ class Pipeline:
 
     def commit(self, connection: Connection) -> None:
         """Send the queue with COMMIT; if it fails, the transaction is rolled back."""
+        if self._pg.transaction_status == _IN_ERROR:  # COMMIT would roll back and succeed
+            self.roll_back()
+            raise_driver_error(connection, "COMMIT", InFailedSqlTransaction(_ABORTED))
         if self._checks:
             self.send(connection)
         if self._pg.transaction_status == _IDLE and not self._queue:
@@ -165,25 +174,28 @@ class Pipeline:
     def _send(self, queue: Sequence[QueuedRows], *, commits: bool) -> list[Expected]:
         """Send statements in pipeline mode; return what the server answers: for each a statement and its receiver."""
         expected: list[Expected] = []
+        names = self._names.copy()  # and those given now: a statement may be in the queue for many rows
         begins = self._pg.transaction_status == _IDLE and not self._driver.autocommit
         self._pg.enter_pipeline_mode()
         if begins:
-            self._send_one(_begin(self._driver), None, expected)
+            self._send_one(_begin(self._driver), None, names, expected)
         for statement in queue:
-            self._send_one(statement.sql, statement, expected)
+            self._send_one(statement.sql, statement, names, expected)
         if commits:
-            self._send_one(b"COMMIT", None, expected)
+            self._send_one(b"COMMIT", None, names, expected)
         self._pg.pipeline_sync()
         self._flush()
         return expected
 
-    def _send_one(self, sql: bytes, statement: QueuedRows | None, expected: list[Expected]) -> None:
+    def _send_one(
+        self, sql: bytes, statement: QueuedRows | None, names: dict[bytes, bytes], expected: list[Expected]
+    ) -> None:
         types, values = (statement.types, statement.values) if statement else (None, None)
-        name = self._names.get(sql)
+        name = names.get(sql)
         if name is not None:
             self._pg.send_query_prepared(name, values)
-        elif len(self._names) < MAX_PREPARED:
-            name = b"artel_%d" % next(self._numbers)
+        elif len(names) < MAX_PREPARED:
+            name = names[sql] = b"artel_%d" % next(self._numbers)
             self._pg.send_prepare(name, sql, types)
             expected.append((sql, name))
             self._pg.send_query_prepared(name, values)
@@ -230,9 +242,12 @@ class Pipeline:
     def _take(self, statement: QueuedRows, result: "pq.abc.PGresult") -> None:
         rows: list[Any] = []
         if statement.convert is not None:
-            self._transformer.set_pgresult(result)
-            rows = self._transformer.load_rows(0, result.ntuples, tuple)
-            rows = statement.convert(rows, [result.ftype(index) for index in range(result.nfields)])
+            try:
+                self._transformer.set_pgresult(result)
+                rows = self._transformer.load_rows(0, result.ntuples, tuple)
+                rows = statement.convert(rows, [result.ftype(index) for index in range(result.nfields)])
+            except Exception as failure:  # noqa: BLE001 - the other results must be received, and COMMIT may be executed
+                statement.failure = failure
         statement.take(rows, result.ntuples if statement.convert else result.command_tuples or 0)
 
 

@@ -68,13 +68,13 @@ class Statement:
         return compiled
 
 
-def check_first(connection: Connection, check: Callable[[], object]) -> None:
+def check_after_send(connection: Connection, check: Callable[[], object]) -> None:
     """Call a function, which may raise, as soon as what is queued now was sent: before any other result is used."""
     pipeline: Pipeline | None = connection.info.get(PIPELINE)
     if pipeline is None:
         check()
     else:
-        pipeline.check_first(check)
+        pipeline.check_after_send(check)
 
 
 def require_connected(connection: Connection) -> None:

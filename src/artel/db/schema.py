@@ -69,6 +69,7 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
         with engine.connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('artel.migrations'))"))
+                connection.execute(text("SET LOCAL statement_timeout = 0"))  # an index of a large table takes minutes
             before = current_revision(connection)
             if before is None:  # create the current schema, without importing Alembic
                 metadata.create_all(connection)

@@ -16,7 +16,6 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 
 SHARE_SECONDS = 0.1
-MAX_REMOTE_TEXT = 262_144  # readers of other processes see a longer answer only when it is complete
 
 # session: events of a session (id). work: turns or calls of a project wait (id). cancelled: a turn was ended by another
 # process than its runner (id). agents: an agent was changed or deleted (ids of project and agent). settings: an
@@ -78,19 +77,27 @@ class Signals:
         self._send("settings", "")
 
     def write_answer(self, key: AnswerKey, text: str) -> None:
-        """Stream a piece of a partial answer; other processes get the text so far, every SHARE_SECONDS at most."""
+        """Stream a piece of a partial answer; other processes get the text so far, every SHARE_SECONDS at most.
+
+        A text that is too long for a hint is seen by their readers only when it is complete.
+        """
         self._hub.write(key, text)
         snapshot = self._hub.snapshot_to_share(key, SHARE_SECONDS) if self._bus else None
-        if snapshot is not None and len(snapshot.text) <= MAX_REMOTE_TEXT:
+        if snapshot is not None:
             fields = snapshot.message_id, snapshot.task_id, snapshot.n, snapshot.text, snapshot.turn_id
-            self._send("written", json.dumps([key.tenant.user_id, key.session_id, *fields]))
+            self._send("written", json.dumps([key.tenant.user_id, key.session_id, *fields], ensure_ascii=False))
 
     def close(self) -> None:
         self._stop()
 
     def _send(self, kind: str, key: str) -> None:
-        if self._bus is not None:
-            self._bus.send_hint(Hint(kind, f"{self._origin} {key}"))
+        if self._bus is None:
+            return
+        hint = Hint(kind, f"{self._origin} {key}")
+        if len(hint.key.encode(errors="surrogatepass")) > self._bus.max_hint_bytes:
+            log.debug("hint_too_long", kind=kind)
+        else:
+            self._bus.send_hint(hint)
 
     def _on_hint(self, hint: Hint) -> None:
         try:
