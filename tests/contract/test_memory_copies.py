@@ -368,6 +368,48 @@ async def test_vectors_that_the_index_did_not_have_are_looked_up_again(
     assert await world.found("green") == [memory_id]  # by meaning, of which everything has a little
 
 
+@pytest.mark.req("UWS-20.1")
+@pytest.mark.parametrize("is_copied", [False, True])
+async def test_memory_that_is_indexed_while_a_copy_is_read_is_found_by_meaning(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_copied: bool
+) -> None:
+    [memory_id] = await world.remember("red door")
+    if is_copied:
+        await world.found("red")
+        await world.run(memories.edit, memory_id, "blue door", None, here=False)
+    read = world.database.read
+
+    async def read_before_indexing(function: Any, *arguments: Any) -> Any:
+        rows = await read(function, *arguments)
+        if function is small_collections._changes:
+            await world.index()
+        return rows
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.database, "read", read_before_indexing)
+        await world.found("door")
+
+    assert await world.found("green") == [memory_id]  # by meaning, of which everything has a little
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_after_the_index_failed_vectors_are_looked_up_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [memory_id] = await world.remember("red door")
+    assert await world.found("red") == [memory_id]
+    await world.run(memories.edit, memory_id, "blue door", None, here=False)
+    await Memories(world.other, world.store, world.embedder).indexer.step()
+
+    async def fail(*_: Any) -> dict[str, Vector]:
+        raise MemoryUnavailable("The test switched it off.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "vectors", fail)
+        assert await world.found("blue") == [memory_id]
+    assert await world.found("green") == [memory_id]  # by meaning, of which everything has a little
+
+
 async def test_pinning_more_than_allowed_leaves_the_copy_as_it_is(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ class SmallCollections:
         self._bytes = 0
         self._in_index: dict[AgentKey, float] = {}  # until when they are searched there
         self._loading: dict[AgentKey, asyncio.Task[None]] = {}
+        self._new_vectors: dict[AgentKey, dict[str, tuple[datetime, Vector]]] = {}  # that arrived during a load
         database.on_commit(MemoriesAdded, self.added)
 
     async def get(
@@ -114,11 +115,12 @@ class SmallCollections:
 
     def indexed(self, key: AgentKey, vectors: Mapping[str, tuple[datetime, Vector]]) -> None:
         """Set the vectors of memories, given by id with the time that their content was stored."""
+        arrived = self._new_vectors.get(key)
+        if arrived is not None and len(arrived) < MAX_MEMORIES:  # the load may have read the rows before
+            arrived.update(vectors)
         copy = self._copies.get(key)
-        if copy is None:
-            return
-        for memory_id, (stored_at, vector) in vectors.items():
-            copy.collection.set_vector(memory_id, stored_at, vector, datetime.now(UTC))
+        if copy is not None:
+            _set_vectors(copy.collection, vectors)
 
     async def close(self) -> None:
         """Stop reading, and drop all copies."""
@@ -131,7 +133,8 @@ class SmallCollections:
     ) -> asyncio.Task[None]:
         """Start to read what has changed, for all searches that wait for it."""
         loading = asyncio.create_task(self._load(user, key, name, opened))
-        self._loading[key] = loading
+        self._loading[key], self._new_vectors[key] = loading, {}
+        loading.add_done_callback(lambda _: self._new_vectors.pop(key, None))
         loading.add_done_callback(lambda _: self._loading.pop(key, None))
         loading.add_done_callback(lambda task: task.cancelled() or task.exception())  # mark as retrieved
         return loading
@@ -155,21 +158,21 @@ class SmallCollections:
         if key in self._copies or self._make_room(collection.bytes):
             self._copies[key] = copy
             self._add_waiting(key, copy)
+            _set_vectors(collection, self._new_vectors[key])
         else:
             self._search_in_index(key)
 
     async def _read_vectors(self, collection: SmallCollection, name: str) -> None:
         """Read the vectors of indexed memories that have none in the copy."""
-        collection.retry_at = None
         wanted = collection.without_vector()
+        collection.retry_at = time.monotonic() if wanted else None  # if this fails, the next search tries it again
         if not wanted:
             return
         for memory_id, vector in (await self._index.vectors(name, wanted)).items():
             memory = collection.get(memory_id)
             if memory is not None and memory.indexed_at:
                 collection.set_vector(memory_id, memory.stored_at, vector, memory.indexed_at)
-        if collection.without_vector():
-            collection.retry_at = time.monotonic() + RETRY_SECONDS
+        collection.retry_at = time.monotonic() + RETRY_SECONDS if collection.without_vector() else None
 
     def _add_waiting(self, key: AgentKey, copy: _Copy) -> None:
         """Add memories whose turn it is, and count the bytes."""
@@ -216,6 +219,11 @@ class SmallCollections:
 def _is_old(collection: SmallCollection, version: int) -> bool:
     is_retried = collection.retry_at is not None and time.monotonic() >= collection.retry_at
     return collection.version < version or is_retried
+
+
+def _set_vectors(collection: SmallCollection, vectors: Mapping[str, tuple[datetime, Vector]]) -> None:
+    for memory_id, (stored_at, vector) in vectors.items():
+        collection.set_vector(memory_id, stored_at, vector, datetime.now(UTC))
 
 
 def _changes(
