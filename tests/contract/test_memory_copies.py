@@ -261,6 +261,35 @@ async def test_additions_that_are_announced_out_of_order_are_added_in_order(worl
     assert reads == [0]
 
 
+@pytest.mark.req("UWS-20.1")
+async def test_additions_that_wait_are_counted_and_limited(world: World, reads: list[int]) -> None:
+    assert await world.found("red") == []
+    copies = world.memories.copies
+    assert copies is not None
+    hints: list[memories.MemoriesAdded] = []
+    world.other.on_commit(memories.MemoriesAdded, hints.append)
+    ids = [
+        *await world.remember("red door", here=False),
+        *await world.remember("red wall", "red " * 500, here=False),
+        *await world.remember("red " * 1_000, here=False),
+    ]
+    [copy] = copies._copies.values()
+    empty = copies._bytes
+
+    copies.added(hints[1])
+    assert copies._bytes == copy.bytes > empty + 2_000
+    copies.added(hints[2])  # too long to wait
+    assert not copy.waiting
+    assert copies._bytes == empty
+    for version in range(hints[2].version + 1, hints[2].version + 200):  # some are of the future, all lack the first
+        copies.added(memories.MemoriesAdded(hints[0].agent, version, hints[0].memories))
+        assert len(copy.waiting) <= small_collections.MAX_WAITING
+    copy.waiting.clear()
+
+    assert set(await world.found("red")) == set(ids)
+    assert reads == [0, 4]
+
+
 async def test_searches_at_the_same_time_read_a_collection_once(world: World, reads: list[int]) -> None:
     ids = await world.remember("red door", "red wall")
 

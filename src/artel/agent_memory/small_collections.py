@@ -8,16 +8,17 @@ search finds what any process has stored, and nothing that any process has delet
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from sys import getsizeof
 from typing import Any
 
 from sqlalchemy import Connection
 
 from artel.agent_memory.indexer import AgentKey
 from artel.agent_memory.repository import MemoryRepository, MemoryStamp, StoredMemory
-from artel.agent_memory.small_collection import SmallCollection
+from artel.agent_memory.small_collection import SLOT_BYTES, SmallCollection
 from artel.agent_memory.transactions import MemoriesAdded
 from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
@@ -34,7 +35,7 @@ IN_INDEX_SECONDS = 300.0  # until a collection that was too large is looked at a
 KEEP_SECONDS = 60.0  # after a copy was used it is not dropped for another one: reading 1,000 memories takes 0.1 s
 RETRY_SECONDS = 5.0  # until vectors that the index did not have are looked up again
 ROWS_PER_CHECK = 50  # rows that are read between two checks of the size
-INLINE_CHARACTERS = 4_000  # of added memories that are split into words in the event loop: half a millisecond
+INLINE_CHARACTERS = 4_000  # of memories that are split into words in the event loop (half a millisecond), or wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,7 @@ class SmallCollections:
         copy = self._copies.get(hint.agent)
         if copy is None or hint.version <= copy.collection.version:
             return
-        if len(copy.waiting) < MAX_WAITING:
-            copy.waiting[hint.version] = hint.memories
+        copy.waiting[hint.version] = hint.memories
         self._add_waiting(hint.agent, copy)
 
     def indexed(self, key: AgentKey, vectors: Mapping[str, tuple[datetime, Vector]]) -> None:
@@ -180,14 +180,19 @@ class SmallCollections:
         for version in [version for version in copy.waiting if version <= collection.version]:
             del copy.waiting[version]
         while (memories := copy.waiting.get(collection.version + 1)) is not None:
-            if sum(len(memory.content) for memory in memories) > INLINE_CHARACTERS:
-                break  # the next search reads them
+            if _characters(memories) > INLINE_CHARACTERS:
+                break
             del copy.waiting[collection.version + 1]
             for memory in memories:
                 collection.add(memory, document_vector(memory.content))
             collection.version += 1
-        self._bytes += collection.bytes - copy.bytes
-        copy.bytes = collection.bytes
+        waiting = [memory for memories in copy.waiting.values() for memory in memories]
+        if len(copy.waiting) > MAX_WAITING or _characters(waiting) > INLINE_CHARACTERS:
+            copy.waiting.clear()  # the next search reads them
+            waiting = []
+        size = collection.bytes + sum(SLOT_BYTES + getsizeof(memory.content) for memory in waiting)
+        self._bytes += size - copy.bytes
+        copy.bytes = size
         if len(collection) > MAX_MEMORIES or copy.bytes > MAX_COLLECTION_BYTES:
             self._drop(key)
             self._search_in_index(key)
@@ -219,6 +224,10 @@ class SmallCollections:
 def _is_old(collection: SmallCollection, version: int) -> bool:
     is_retried = collection.retry_at is not None and time.monotonic() >= collection.retry_at
     return collection.version < version or is_retried
+
+
+def _characters(memories: Iterable[StoredMemory]) -> int:
+    return sum(len(memory.content) for memory in memories)
 
 
 def _set_vectors(collection: SmallCollection, vectors: Mapping[str, tuple[datetime, Vector]]) -> None:
