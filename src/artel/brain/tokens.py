@@ -5,6 +5,7 @@ download another. Models of other vendors are counted as if they were GPT-4, whi
 libraries are missing, a token is assumed to be four bytes.
 """
 
+import asyncio
 import hashlib
 import re
 import threading
@@ -20,6 +21,8 @@ from artel.brain.vocabulary import TooLong, Vocabulary
 PIECE_CHARACTERS = 16_384
 BYTES_PER_TOKEN = 4
 REMEMBERED_CHARACTERS = 4_000
+INLINE_BYTES = 4_000  # longer texts take the event loop more than a few milliseconds
+_MAYBE_LONG_WORD = re.compile(r"\w{30}|[\W_]{30}")  # every word that is too long for a vocabulary has this
 
 _O200K_MODELS = re.compile(r"(gpt-4o|gpt-4\.[1-9]|gpt-[5-9]|chatgpt-4o|o[1-9](-|$)|gpt-oss)")
 _OPENAI_MODELS = re.compile(r"(ft:)?(gpt-|chatgpt-|o[1-9](-|$))")
@@ -53,6 +56,20 @@ def count_tokens(text: str, model: str | None = None) -> int:
     if len(text) <= REMEMBERED_CHARACTERS:  # prompts are counted repeatedly
         return _remembered(name, text)
     return _counted(name, text)
+
+
+async def count_in_background(text: str) -> int:
+    """Return the number of tokens for GPT-4; in a thread, unless the text is short and needs nothing to be loaded."""
+    if _is_quick(text):
+        return count_tokens(text)
+    return await asyncio.to_thread(count_tokens, text)
+
+
+def _is_quick(text: str) -> bool:
+    name = encoding_of(None)
+    if name not in _counters or len(text) > INLINE_BYTES or len(text.encode(errors="replace")) > INLINE_BYTES:
+        return False
+    return name in _long_counters or _MAYBE_LONG_WORD.search(text) is None
 
 
 @lru_cache(maxsize=1_024)

@@ -13,7 +13,7 @@ from artel.agent_memory.repository import NewMemory
 from artel.agent_memory.service import Recalled
 from artel.approvals.transactions import decisions, park_turn
 from artel.brain.brain import Usage
-from artel.brain.tokens import count_tokens
+from artel.brain.tokens import count_in_background
 from artel.budgets.guard import TurnBudgetGuard
 from artel.contract import chat
 from artel.contract.http import Agent
@@ -162,7 +162,7 @@ class DirectTurn(StreamedTask):
             status,
             self._message_id,
             content,
-            count_tokens(content),
+            await count_in_background(content),
             chat.UsageShown.of(result.usage) if result.usage.calls else None,
             seconds,
             error_code=result.error_code,
