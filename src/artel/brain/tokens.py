@@ -13,6 +13,7 @@ from binascii import a2b_base64
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from artel.brain.prices import litellm_file
 from artel.brain.vocabulary import TooLong, Vocabulary
@@ -44,6 +45,7 @@ _O200K_PATTERN = "|".join(
 _PATTERNS = {"cl100k_base": _CL100K_PATTERN, "o200k_base": _O200K_PATTERN}
 
 Counter = Callable[[str], int]
+T = TypeVar("T")
 
 _lock = threading.Lock()
 _counters: dict[str, Counter] = {}
@@ -60,12 +62,16 @@ def count_tokens(text: str, model: str | None = None) -> int:
 
 async def count_in_background(text: str) -> int:
     """Return the number of tokens for GPT-4; in a thread, unless the text is short and needs nothing to be loaded."""
-    if _is_quick(text):
-        return count_tokens(text)
-    return await asyncio.to_thread(count_tokens, text)
+    return await run_counting(lambda: count_tokens(text), text)
+
+
+async def run_counting(work: Callable[[], T], *texts: str) -> T:
+    """Return the result of work that counts the tokens of these texts for GPT-4, in a thread if one is long."""
+    return work() if all(map(_is_quick, texts)) else await asyncio.to_thread(work)
 
 
 def _is_quick(text: str) -> bool:
+    """Return whether a text is short and counting it loads nothing."""
     name = encoding_of(None)
     if name not in _counters or len(text) > INLINE_BYTES or len(text.encode(errors="replace")) > INLINE_BYTES:
         return False

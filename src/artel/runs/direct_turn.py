@@ -112,7 +112,7 @@ class DirectTurn(StreamedTask):
         history = [conversation_message(message) for message in started.messages]
         if self._turn.continues is not None:
             self._written_before = history[-1].content
-            history = to_continue(history)
+            history = await asyncio.to_thread(to_continue, history)  # counts the tokens of a long answer
         elif history and not self._turn.parked:
             self._text = history[-1].content  # the user may have changed it while it was queued
         return Start(agent, history, budget_guard, started.memory_version)
