@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from artel.db import sqlite_writer
 from artel.errors import ToolFailed
 from artel.ids import uuid7
 from artel.projects.transactions import ensure_default_project
+from artel.runs import direct_turn
 from artel.runs.agent_run import run_agent
-from artel.runs.task import Start, Task
+from artel.runs.task import ExecutionResult, Start, Task
 from artel.runs.task_events import TaskEvents
 from artel.sessions.transactions import create_session
 from artel.settings import Settings
@@ -244,7 +246,7 @@ async def test_turn_that_is_stored_before_its_run_resumes_is_counted(
 
 
 @pytest.mark.req("AGT-03.2")
-async def test_long_memory_is_not_counted_on_the_event_loop(
+async def test_long_memory_and_answer_are_not_counted_on_the_event_loop(
     space: WorkerSpace, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths: dict[bool, list[int]] = {True: [], False: []}
@@ -254,7 +256,11 @@ async def test_long_memory_is_not_counted_on_the_event_loop(
         lengths[threading.current_thread() is threading.main_thread()].append(len(text))
         return count(name, text)
 
+    async def answer_at_length(*arguments: Any) -> ExecutionResult:
+        return replace(await run_agent(*arguments), response="It is locked. " * 1_000)
+
     monkeypatch.setattr(tokens, "_counted", counted)
+    monkeypatch.setattr(direct_turn, "run_agent", answer_at_length)
     session = await container.database.of(space.principal).run(
         create_session, uuid7(), NewSession(), container.project_rules
     )
@@ -264,6 +270,7 @@ async def test_long_memory_is_not_counted_on_the_event_loop(
     answered = await container.chat.reply(space.principal, turn, 30)
 
     assert isinstance(answered, MessageResponse)
+    assert 14_000 in lengths[False]
     assert max(lengths[False]) > 20_000
     assert max(lengths[True], default=0) <= tokens.INLINE_BYTES
 
