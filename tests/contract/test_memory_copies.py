@@ -261,6 +261,35 @@ async def test_additions_that_are_announced_out_of_order_are_added_in_order(worl
     assert reads == [0]
 
 
+@pytest.mark.req("UWS-20.1")
+async def test_additions_that_wait_are_counted_and_limited(world: World, reads: list[int]) -> None:
+    assert await world.found("red") == []
+    copies = world.memories.copies
+    assert copies is not None
+    hints: list[memories.MemoriesAdded] = []
+    world.other.on_commit(memories.MemoriesAdded, hints.append)
+    ids = [
+        *await world.remember("red door", here=False),
+        *await world.remember("red wall", "red " * 500, here=False),
+        *await world.remember("red " * 1_000, here=False),
+    ]
+    [copy] = copies._copies.values()
+    empty = copies._bytes
+
+    copies.added(hints[1])
+    assert copies._bytes == copy.bytes > empty + 2_000
+    copies.added(hints[2])  # too long to wait
+    assert not copy.waiting
+    assert copies._bytes == empty
+    for version in range(hints[2].version + 1, hints[2].version + 200):  # some are of the future, all lack the first
+        copies.added(memories.MemoriesAdded(hints[0].agent, version, hints[0].memories))
+        assert len(copy.waiting) <= small_collections.MAX_WAITING
+    copy.waiting.clear()
+
+    assert set(await world.found("red")) == set(ids)
+    assert reads == [0, 4]
+
+
 async def test_searches_at_the_same_time_read_a_collection_once(world: World, reads: list[int]) -> None:
     ids = await world.remember("red door", "red wall")
 
@@ -365,6 +394,48 @@ async def test_vectors_that_the_index_did_not_have_are_looked_up_again(
         patch.setattr(world.store, "vectors", nothing)
         assert await world.found("green") == []
         assert await world.found("red") == [memory_id]
+    assert await world.found("green") == [memory_id]  # by meaning, of which everything has a little
+
+
+@pytest.mark.req("UWS-20.1")
+@pytest.mark.parametrize("is_copied", [False, True])
+async def test_memory_that_is_indexed_while_a_copy_is_read_is_found_by_meaning(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_copied: bool
+) -> None:
+    [memory_id] = await world.remember("red door")
+    if is_copied:
+        await world.found("red")
+        await world.run(memories.edit, memory_id, "blue door", None, here=False)
+    read = world.database.read
+
+    async def read_before_indexing(function: Any, *arguments: Any) -> Any:
+        rows = await read(function, *arguments)
+        if function is small_collections._changes:
+            await world.index()
+        return rows
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.database, "read", read_before_indexing)
+        await world.found("door")
+
+    assert await world.found("green") == [memory_id]  # by meaning, of which everything has a little
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_after_the_index_failed_vectors_are_looked_up_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [memory_id] = await world.remember("red door")
+    assert await world.found("red") == [memory_id]
+    await world.run(memories.edit, memory_id, "blue door", None, here=False)
+    await Memories(world.other, world.store, world.embedder).indexer.step()
+
+    async def fail(*_: Any) -> dict[str, Vector]:
+        raise MemoryUnavailable("The test switched it off.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "vectors", fail)
+        assert await world.found("blue") == [memory_id]
     assert await world.found("green") == [memory_id]  # by meaning, of which everything has a little
 
 

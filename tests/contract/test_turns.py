@@ -79,6 +79,30 @@ async def test_events_that_wait_are_written_when_the_turn_ends(chat: ChatUser, *
     assert numbers.items() <= {message.id: message.number for message in stored}.items()
 
 
+@pytest.mark.req("CHT-12.7")
+async def test_event_after_the_rest_is_written_once_and_alone(chat: ChatUser) -> None:
+    session = await chat.session()
+    turn = await chat.accept(session)
+    assert await chat.start(session, turn.id)
+    writer = EventWriter(cast("Any", SimpleNamespace(database=chat.database.of(chat.user))), turn)
+    writer.open()
+    found = ContextRetrieved(agent_id=chat.agent_id, count=0, scores=[])
+    writer.add_later(found)
+
+    rest = await writer.rest()
+    writer.add(TaskStarted(task_id=turn.id, agent_id=chat.agent_id))
+    await writer.written()
+
+    assert rest == [found]
+    assert [event.type for event in await chat.events(session)][3:] == ["task_started"]
+    await chat.finish(session, turn.id, replace(answer("Hi"), noted=rest))
+    assert [event.type for event in await chat.events(session)][3:6] == [
+        "task_started",
+        "context_retrieved",
+        "message_completed",
+    ]
+
+
 async def test_event_that_can_wait_is_written_with_the_next_or_after_a_time(
     chat: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

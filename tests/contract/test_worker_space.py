@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from artel.agent_memory.repository import NewMemory
 from artel.alerts.transactions import list_alerts, raise_alert
 from artel.auth.accounts import ensure_local_account
+from artel.brain import tokens
 from artel.brain.errors import ModelTimedOut
 from artel.container import Container
 from artel.contract.chat import MessageResponse
@@ -21,8 +23,9 @@ from artel.db import sqlite_writer
 from artel.errors import ToolFailed
 from artel.ids import uuid7
 from artel.projects.transactions import ensure_default_project
+from artel.runs import direct_turn
 from artel.runs.agent_run import run_agent
-from artel.runs.task import Start, Task
+from artel.runs.task import ExecutionResult, Start, Task
 from artel.runs.task_events import TaskEvents
 from artel.sessions.transactions import create_session
 from artel.settings import Settings
@@ -240,6 +243,36 @@ async def test_turn_that_is_stored_before_its_run_resumes_is_counted(
     async with asyncio.timeout(10):
         while space.figures.direct.count < 3:  # noqa: ASYNC110 - the last one is counted after it was answered
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.req("AGT-03.2")
+async def test_long_memory_and_answer_are_not_counted_on_the_event_loop(
+    space: WorkerSpace, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: dict[bool, list[int]] = {True: [], False: []}
+    count = tokens._counted
+
+    def counted(name: str, text: str) -> int:
+        lengths[threading.current_thread() is threading.main_thread()].append(len(text))
+        return count(name, text)
+
+    async def answer_at_length(*arguments: Any) -> ExecutionResult:
+        return replace(await run_agent(*arguments), response="It is locked. " * 1_000)
+
+    monkeypatch.setattr(tokens, "_counted", counted)
+    monkeypatch.setattr(direct_turn, "run_agent", answer_at_length)
+    session = await container.database.of(space.principal).run(
+        create_session, uuid7(), NewSession(), container.project_rules
+    )
+    await space.add_context(min(space.bus.registered), NewMemory("the red door " * 2_000))
+
+    turn = await container.chat.send(space.principal, session.session_id, "The red door", "coder", None)
+    answered = await container.chat.reply(space.principal, turn, 30)
+
+    assert isinstance(answered, MessageResponse)
+    assert 14_000 in lengths[False]
+    assert max(lengths[False]) > 20_000
+    assert max(lengths[True], default=0) <= tokens.INLINE_BYTES
 
 
 @pytest.mark.req("UWS-10.3")

@@ -255,6 +255,50 @@ async def test_failure_of_the_model_reaches_all_queries_that_wait(
     assert len((await embedder.embed(["a"]))[0]) == 384
 
 
+async def test_wrong_number_of_vectors_fails_the_query(
+    embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(embedder, "_embed", lambda _: [])
+        async with asyncio.timeout(10):
+            with pytest.raises(ValueError, match="shorter"):
+                await embedder.embed(["a question"])
+
+    assert len((await embedder.embed(["a question"]))[0]) == 384
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_queries_that_wait_fail_when_the_embedder_closes(
+    model: ArtelEmbed, monkeypatch: pytest.MonkeyPatch, is_cancelled: bool
+) -> None:
+    embedder = LocalEmbedder("test", lambda: model)
+    started, go_on = threading.Event(), threading.Event()
+    real = embedder._embed
+
+    def embed(tokens: list[list[int]]) -> list[Any]:
+        started.set()
+        assert go_on.wait(10)
+        return real(tokens)
+
+    monkeypatch.setattr(embedder, "_embed", embed)
+    queries = [asyncio.create_task(embedder.embed(["the first"]))]
+    await asyncio.to_thread(started.wait, 10)
+    queries += [asyncio.create_task(embedder.embed([text])) for text in ("second", "third")]
+    await asyncio.sleep(0)
+    if is_cancelled:  # as all tasks are when an event loop ends
+        assert embedder._embedding_queries is not None
+        embedder._embedding_queries.cancel()
+    closing = asyncio.create_task(embedder.close())
+    await asyncio.sleep(0)
+    go_on.set()
+    await closing
+
+    async with asyncio.timeout(10):
+        first, *others = await asyncio.gather(*queries, return_exceptions=True)
+    assert isinstance(first, EmbeddingsUnavailable) == is_cancelled
+    assert all(isinstance(other, EmbeddingsUnavailable) for other in others)
+
+
 async def test_single_texts_are_cached(embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedders, "CACHED_TEXTS", 2)
     lengths: list[int] = []

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,12 @@ async def test_search_without_its_library_says_what_the_operator_can_install() -
     with pytest.raises(WebFailed, match=r"pip install 'artel-ai\[web\]'.*searxng_url"):
         await engine.search("ports", 1)
     await engine.close()
+
+
+def test_library_that_counts_tokens_is_a_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert any(requirement.startswith("regex>=") for requirement in project["optional-dependencies"]["server"])
 
 
 def test_page_is_read_as_text_without_the_libraries_for_it() -> None:

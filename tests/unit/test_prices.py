@@ -9,14 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import regex  # type: ignore[import-untyped]
 import tiktoken
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artel.brain import prices, tokens
 from artel.brain.prices import cost, window
 from artel.brain.tokens import PIECE_CHARACTERS, count_tokens, encoding_of
-from artel.brain.vocabulary import _NONE, Vocabulary
+from artel.brain.vocabulary import _NONE, MAX_WORD_BYTES, Vocabulary
 
 TEXTS = {
     "English": "The quick brown fox jumps over the lazy dog. " * 20,
@@ -133,6 +134,47 @@ def test_texts_of_ordinary_length_need_no_tiktoken() -> None:
     done = subprocess.run([sys.executable, "-c", SHORT_TEXTS], capture_output=True, text=True, check=True, timeout=60)
 
     assert done.stdout.splitlines() == ["2001 False", "25 True"]
+
+
+PARTS = ["a", "é", "红", "𠀀", "1", "½", "_", "-", "\u0301", "กำ", "😀", " ", "\n"]
+COUNTED = """
+import asyncio, sys, threading
+from artel.brain import tokens
+
+threads = []
+count = tokens.count_tokens
+
+def counted(text):
+    threads.append(threading.current_thread() is threading.main_thread())
+    return count(text)
+
+tokens.count_tokens = counted
+
+async def main():
+    for text in ["hello", "hello", "短い" * 20, "x" * 200, "y" * 200, "hello world " * 400]:
+        assert await tokens.count_in_background(text) == count(text)
+
+asyncio.run(main())
+print(threads, "tiktoken" in sys.modules)
+"""
+
+
+@pytest.mark.req("AGT-03.2")
+def test_the_event_loop_counts_only_what_is_short_and_loads_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True, timeout=60)
+
+    # The first loads the vocabulary, the third may load tiktoken and the fourth does, the last is long.
+    assert done.stdout.strip() == "[False, True, False, False, True, False] True"
+
+
+@settings(max_examples=300, deadline=None)
+@given(parts=st.lists(st.tuples(st.sampled_from(PARTS), st.integers(1, 140)), max_size=6))
+def test_text_with_a_long_word_is_not_counted_on_the_event_loop(parts: list[tuple[str, int]]) -> None:
+    text = "".join(part * times for part, times in parts)
+    words = regex.findall(tokens._CL100K_PATTERN, text)
+
+    is_long = any(len(word.encode()) > MAX_WORD_BYTES for word in words)
+    assert not is_long or tokens._MAYBE_LONG_WORD.search(text)
 
 
 @pytest.mark.parametrize("text", ["<|endoftext|>", "<|im_start|>system<|im_end|>", "\ud800 alone", "\x00\x01"])

@@ -121,7 +121,7 @@ class Candidate(UnindexedMemory):
 
 @dataclass(frozen=True, slots=True)
 class MemoryStamp:
-    """What tells that a stored memory has changed."""
+    """A memory's id and the times that change with it."""
 
     id: str
     stored_at: datetime
@@ -246,7 +246,7 @@ class MemoryRepository(TenantRepository):
         return found
 
     def stamps(self, project_id: int, agent_id: int, most: int) -> list[MemoryStamp]:
-        """Return what tells which of the agent's memories have changed, of at most so many."""
+        """Return the id and times of at most `most` of the agent's memories."""
         rows = self._run(self._stamps, project=project_id, agent=agent_id, most=most)
         return [MemoryStamp(row.id, row.edited_at or row.created_at, row.pinned_at, row.indexed_at) for row in rows]
 

@@ -8,16 +8,17 @@ search finds what any process has stored, and nothing that any process has delet
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from sys import getsizeof
 from typing import Any
 
 from sqlalchemy import Connection
 
 from artel.agent_memory.indexer import AgentKey
 from artel.agent_memory.repository import MemoryRepository, MemoryStamp, StoredMemory
-from artel.agent_memory.small_collection import SmallCollection
+from artel.agent_memory.small_collection import SLOT_BYTES, SmallCollection
 from artel.agent_memory.transactions import MemoriesAdded
 from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
@@ -34,7 +35,7 @@ IN_INDEX_SECONDS = 300.0  # until a collection that was too large is looked at a
 KEEP_SECONDS = 60.0  # after a copy was used it is not dropped for another one: reading 1,000 memories takes 0.1 s
 RETRY_SECONDS = 5.0  # until vectors that the index did not have are looked up again
 ROWS_PER_CHECK = 50  # rows that are read between two checks of the size
-INLINE_CHARACTERS = 4_000  # of added memories that are split into words in the event loop: half a millisecond
+INLINE_CHARACTERS = 4_000  # of memories that are split into words in the event loop (half a millisecond), or wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class SmallCollections:
         self._bytes = 0
         self._in_index: dict[AgentKey, float] = {}  # until when they are searched there
         self._loading: dict[AgentKey, asyncio.Task[None]] = {}
+        self._new_vectors: dict[AgentKey, dict[str, tuple[datetime, Vector]]] = {}  # that arrived during a load
         database.on_commit(MemoriesAdded, self.added)
 
     async def get(
@@ -108,17 +110,17 @@ class SmallCollections:
         copy = self._copies.get(hint.agent)
         if copy is None or hint.version <= copy.collection.version:
             return
-        if len(copy.waiting) < MAX_WAITING:
-            copy.waiting[hint.version] = hint.memories
+        copy.waiting[hint.version] = hint.memories
         self._add_waiting(hint.agent, copy)
 
     def indexed(self, key: AgentKey, vectors: Mapping[str, tuple[datetime, Vector]]) -> None:
         """Set the vectors of memories, given by id with the time that their content was stored."""
+        arrived = self._new_vectors.get(key)
+        if arrived is not None and len(arrived) < MAX_MEMORIES:  # the load may have read the rows before
+            arrived.update(vectors)
         copy = self._copies.get(key)
-        if copy is None:
-            return
-        for memory_id, (stored_at, vector) in vectors.items():
-            copy.collection.set_vector(memory_id, stored_at, vector, datetime.now(UTC))
+        if copy is not None:
+            _set_vectors(copy.collection, vectors)
 
     async def close(self) -> None:
         """Stop reading, and drop all copies."""
@@ -131,7 +133,8 @@ class SmallCollections:
     ) -> asyncio.Task[None]:
         """Start to read what has changed, for all searches that wait for it."""
         loading = asyncio.create_task(self._load(user, key, name, opened))
-        self._loading[key] = loading
+        self._loading[key], self._new_vectors[key] = loading, {}
+        loading.add_done_callback(lambda _: self._new_vectors.pop(key, None))
         loading.add_done_callback(lambda _: self._loading.pop(key, None))
         loading.add_done_callback(lambda task: task.cancelled() or task.exception())  # mark as retrieved
         return loading
@@ -155,21 +158,21 @@ class SmallCollections:
         if key in self._copies or self._make_room(collection.bytes):
             self._copies[key] = copy
             self._add_waiting(key, copy)
+            _set_vectors(collection, self._new_vectors[key])
         else:
             self._search_in_index(key)
 
     async def _read_vectors(self, collection: SmallCollection, name: str) -> None:
         """Read the vectors of indexed memories that have none in the copy."""
-        collection.retry_at = None
         wanted = collection.without_vector()
+        collection.retry_at = time.monotonic() if wanted else None  # if this fails, the next search tries it again
         if not wanted:
             return
         for memory_id, vector in (await self._index.vectors(name, wanted)).items():
             memory = collection.get(memory_id)
             if memory is not None and memory.indexed_at:
                 collection.set_vector(memory_id, memory.stored_at, vector, memory.indexed_at)
-        if collection.without_vector():
-            collection.retry_at = time.monotonic() + RETRY_SECONDS
+        collection.retry_at = time.monotonic() + RETRY_SECONDS if collection.without_vector() else None
 
     def _add_waiting(self, key: AgentKey, copy: _Copy) -> None:
         """Add memories whose turn it is, and count the bytes."""
@@ -177,14 +180,19 @@ class SmallCollections:
         for version in [version for version in copy.waiting if version <= collection.version]:
             del copy.waiting[version]
         while (memories := copy.waiting.get(collection.version + 1)) is not None:
-            if sum(len(memory.content) for memory in memories) > INLINE_CHARACTERS:
-                break  # the next search reads them
+            if _characters(memories) > INLINE_CHARACTERS:
+                break
             del copy.waiting[collection.version + 1]
             for memory in memories:
                 collection.add(memory, document_vector(memory.content))
             collection.version += 1
-        self._bytes += collection.bytes - copy.bytes
-        copy.bytes = collection.bytes
+        waiting = [memory for memories in copy.waiting.values() for memory in memories]
+        if len(copy.waiting) > MAX_WAITING or _characters(waiting) > INLINE_CHARACTERS:
+            copy.waiting.clear()  # the next search reads them
+            waiting = []
+        size = collection.bytes + sum(SLOT_BYTES + getsizeof(memory.content) for memory in waiting)
+        self._bytes += size - copy.bytes
+        copy.bytes = size
         if len(collection) > MAX_MEMORIES or copy.bytes > MAX_COLLECTION_BYTES:
             self._drop(key)
             self._search_in_index(key)
@@ -216,6 +224,15 @@ class SmallCollections:
 def _is_old(collection: SmallCollection, version: int) -> bool:
     is_retried = collection.retry_at is not None and time.monotonic() >= collection.retry_at
     return collection.version < version or is_retried
+
+
+def _characters(memories: Iterable[StoredMemory]) -> int:
+    return sum(len(memory.content) for memory in memories)
+
+
+def _set_vectors(collection: SmallCollection, vectors: Mapping[str, tuple[datetime, Vector]]) -> None:
+    for memory_id, (stored_at, vector) in vectors.items():
+        collection.set_vector(memory_id, stored_at, vector, datetime.now(UTC))
 
 
 def _changes(

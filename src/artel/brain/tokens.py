@@ -5,6 +5,7 @@ download another. Models of other vendors are counted as if they were GPT-4, whi
 libraries are missing, a token is assumed to be four bytes.
 """
 
+import asyncio
 import hashlib
 import re
 import threading
@@ -12,6 +13,7 @@ from binascii import a2b_base64
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from artel.brain.prices import litellm_file
 from artel.brain.vocabulary import TooLong, Vocabulary
@@ -20,6 +22,8 @@ from artel.brain.vocabulary import TooLong, Vocabulary
 PIECE_CHARACTERS = 16_384
 BYTES_PER_TOKEN = 4
 REMEMBERED_CHARACTERS = 4_000
+INLINE_BYTES = 4_000  # longer texts take the event loop more than a few milliseconds
+_MAYBE_LONG_WORD = re.compile(r"\w{30}|[\W_]{30}")  # every word that is too long for a vocabulary has this
 
 _O200K_MODELS = re.compile(r"(gpt-4o|gpt-4\.[1-9]|gpt-[5-9]|chatgpt-4o|o[1-9](-|$)|gpt-oss)")
 _OPENAI_MODELS = re.compile(r"(ft:)?(gpt-|chatgpt-|o[1-9](-|$))")
@@ -41,6 +45,7 @@ _O200K_PATTERN = "|".join(
 _PATTERNS = {"cl100k_base": _CL100K_PATTERN, "o200k_base": _O200K_PATTERN}
 
 Counter = Callable[[str], int]
+T = TypeVar("T")
 
 _lock = threading.Lock()
 _counters: dict[str, Counter] = {}
@@ -53,6 +58,24 @@ def count_tokens(text: str, model: str | None = None) -> int:
     if len(text) <= REMEMBERED_CHARACTERS:  # prompts are counted repeatedly
         return _remembered(name, text)
     return _counted(name, text)
+
+
+async def count_in_background(text: str) -> int:
+    """Return the number of tokens for GPT-4; in a thread, unless the text is short and needs nothing to be loaded."""
+    return await run_counting(lambda: count_tokens(text), text)
+
+
+async def run_counting(work: Callable[[], T], *texts: str) -> T:
+    """Return the result of work that counts the tokens of these texts for GPT-4, in a thread if one is long."""
+    return work() if all(map(_is_quick, texts)) else await asyncio.to_thread(work)
+
+
+def _is_quick(text: str) -> bool:
+    """Return whether a text is short and counting it loads nothing."""
+    name = encoding_of(None)
+    if name not in _counters or len(text) > INLINE_BYTES or len(text.encode(errors="replace")) > INLINE_BYTES:
+        return False
+    return name in _long_counters or _MAYBE_LONG_WORD.search(text) is None
 
 
 @lru_cache(maxsize=1_024)

@@ -12,7 +12,7 @@ from artel.agent_loop.context import MAX_HISTORY_MESSAGES
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain, Usage
 from artel.brain.retries import PaidBrain
-from artel.brain.tokens import count_tokens
+from artel.brain.tokens import count_in_background
 from artel.budgets.guard import TurnBudgetGuard
 from artel.budgets.money import dollars
 from artel.budgets.spending import Spending
@@ -331,7 +331,7 @@ class _OrchestratedTurn:
             status,
             uuid7(),
             text,
-            count_tokens(text),
+            await count_in_background(text),
             chat.UsageShown.of(self._spending.usage) if self._spending.usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,

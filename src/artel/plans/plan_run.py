@@ -17,7 +17,7 @@ from artel.approvals.transactions import tool_request
 from artel.brain.brain import AttachedFile
 from artel.brain.demo.review import introduction
 from artel.brain.retries import PaidBrain
-from artel.brain.tokens import count_tokens
+from artel.brain.tokens import count_in_background
 from artel.budgets.guard import TurnBudgetGuard
 from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending
@@ -313,7 +313,7 @@ class PlanRun:
             events.insert(0, transactions.task_progress(self._workflow.id, task_id, "resumed", elapsed))
         await self._store(transactions.start_task, task, events)
         listener.open()
-        message = ConversationMessage("user", text, count_tokens(text), self._files)
+        message = ConversationMessage("user", text, await count_in_background(text), self._files)
         return Start(agent, [*self._history, message], self._budget_guard)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
@@ -382,7 +382,7 @@ class PlanRun:
             status,
             self._message_id,
             text,
-            count_tokens(text),
+            await count_in_background(text),
             chat.UsageShown.of(self._spending.usage) if self._spending.usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,

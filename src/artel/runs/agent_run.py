@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable
+from functools import partial
 from typing import Any
 
 from artel.agent_loop.context import Remembered, build_context
@@ -13,6 +14,7 @@ from artel.agent_loop.task import AgentSpec, LoopSettings
 from artel.agent_memory.service import Recalled
 from artel.brain.brain import Message, ToolCall
 from artel.brain.errors import ModelTimedOut
+from artel.brain.tokens import run_counting
 from artel.budgets.guard import TurnBudgetGuard
 from artel.contract.chat import ContextItem
 from artel.contract.http import Agent
@@ -115,7 +117,8 @@ class AgentRun:
         history = start.history
         if task.is_unprompted and any(message.files for message in history):
             history = await with_attached_files(self, self.agent, history)
-        return build_context(self.agent.system_prompt, history, remembered)
+        context = partial(build_context, self.agent.system_prompt, history, remembered)
+        return await run_counting(context, *(memory.text for memory in remembered))
 
     async def _answer(self, messages: tuple[Message, ...]) -> str:
         """Run the loop, here or on a node, or the one call that was approved late, within the time limits."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from artel.agent_loop.context import ConversationMessage
 from artel.agent_loop.parking import Parked
 from artel.agents.repository import AgentRepository
-from artel.brain.tokens import count_tokens
+from artel.brain.tokens import count_in_background
 from artel.contract.events import TaskCancelled, TaskCompleted, TaskFailed, TaskStarted
 from artel.contract.http import Agent, NewAgent
 from artel.db.hints import AgentListChanged
@@ -62,9 +62,8 @@ class AgentFamily:
         async def start(agent: Agent, _at_work: AgentAtWork) -> Start:
             if waited is None:
                 listener.note(TaskStarted(task_id=task_id, agent_id=agent.id))
-            return Start(
-                agent, [ConversationMessage("user", brief.text, count_tokens(brief.text))], parent.budget_guard
-            )
+            tokens = await count_in_background(brief.text)
+            return Start(agent, [ConversationMessage("user", brief.text, tokens)], parent.budget_guard)
 
         task = Task(
             task_id,

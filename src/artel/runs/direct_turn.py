@@ -13,7 +13,7 @@ from artel.agent_memory.repository import NewMemory
 from artel.agent_memory.service import Recalled
 from artel.approvals.transactions import decisions, park_turn
 from artel.brain.brain import Usage
-from artel.brain.tokens import count_tokens
+from artel.brain.tokens import count_in_background
 from artel.budgets.guard import TurnBudgetGuard
 from artel.contract import chat
 from artel.contract.http import Agent
@@ -112,7 +112,7 @@ class DirectTurn(StreamedTask):
         history = [conversation_message(message) for message in started.messages]
         if self._turn.continues is not None:
             self._written_before = history[-1].content
-            history = to_continue(history)
+            history = await asyncio.to_thread(to_continue, history)  # counts the tokens of a long answer
         elif history and not self._turn.parked:
             self._text = history[-1].content  # the user may have changed it while it was queued
         return Start(agent, history, budget_guard, started.memory_version)
@@ -162,7 +162,7 @@ class DirectTurn(StreamedTask):
             status,
             self._message_id,
             content,
-            count_tokens(content),
+            await count_in_background(content),
             chat.UsageShown.of(result.usage) if result.usage.calls else None,
             seconds,
             error_code=result.error_code,

@@ -125,12 +125,16 @@ class EventWriter:
             await self._writing
 
     async def rest(self) -> list[EventData]:
-        """Return the events that are not written, for the transaction that ends the turn."""
+        """Return the events that are not written, for the transaction that ends the turn; the writer forgets them."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         if self._writing is not None:
             await self._writing
-        return self._waiting if self._is_open else []
+        if not self._is_open:
+            return []
+        rest, self._waiting = self._waiting, []
+        return rest
 
     def _write_soon(self) -> None:
         if self._timer is not None:

@@ -11,7 +11,7 @@ from artel.approvals.transactions import pending_of
 from artel.attachments.repository import StoredAttachment
 from artel.auth.principal import Principal
 from artel.brain.errors import ContextTooLarge
-from artel.brain.tokens import count_tokens, is_ready
+from artel.brain.tokens import count_in_background
 from artel.contract.chat import MessageAccepted, MessageResponse, Retry, TurnContext, TurnState
 from artel.contract.http import Page, PageRequest
 from artel.errors import (
@@ -45,7 +45,6 @@ from artel.turns.transactions import NewAttachments, NewTurn, TurnOver, accept_m
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.waiters import Ended, get_turn, message_to_repeat, read_turn
 
-LONG_TEXT = 4_000
 POLL_SECONDS = 1.0
 LOCAL_POLL_SECONDS = 5.0  # of a turn that runs in this process, which notifies its waiters
 
@@ -118,7 +117,7 @@ class ChatService:
         resent: Resent,
     ) -> tuple[Turn, bool]:
         """Store a message and queue its turn, or find the earlier one; return the turn and whether it is new."""
-        tokens, files = await _count_tokens(content), None
+        tokens, files = await count_in_background(content), None
         if attachments or resent.attachments:
             files = NewAttachments(self._services.brain.takes_images, tuple(attachments), tuple(resent.attachments))
         what = uuid7(), uuid7(), content, tokens, target, key
@@ -149,7 +148,7 @@ class ChatService:
     async def change(self, user: Principal, session_id: str, turn_id: str, content: str) -> TurnState:
         """Change the message of a queued turn."""
         async with self._services.storage.reserved(user, len(content.encode())):
-            tokens = await _count_tokens(content)
+            tokens = await count_in_background(content)
             turn, replaced = await self._database.of(user).run(change_message, session_id, turn_id, content, tokens)
         self._services.storage.give_back(user, replaced)
         return _state(turn)
@@ -233,12 +232,6 @@ class ChatService:
                     look = True
                 return waiter.ended
         return None
-
-
-async def _count_tokens(content: str) -> int:
-    if is_ready() and len(content) <= LONG_TEXT:
-        return count_tokens(content)
-    return await asyncio.to_thread(count_tokens, content)
 
 
 def _answer(ended: Ended) -> MessageResponse:

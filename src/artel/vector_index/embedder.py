@@ -118,6 +118,8 @@ class LocalEmbedder(_CachingEmbedder):
     async def close(self) -> None:
         """Finish running calls and unload the model."""
         await self._threads.close()
+        if self._embedding_queries is not None:
+            await asyncio.wait([self._embedding_queries])  # queries that wait are refused now
         self._model = None
 
     async def _vectors(self, texts: Sequence[str]) -> "list[Array]":
@@ -140,6 +142,7 @@ class LocalEmbedder(_CachingEmbedder):
         return await vector
 
     async def _embed_queries(self) -> None:
+        batch: list[tuple[str, asyncio.Future[Array]]] = []
         try:
             while self._queries:
                 batch = [self._queries.popleft()]
@@ -150,19 +153,22 @@ class LocalEmbedder(_CachingEmbedder):
                 await self._embed_batch(batch)
         finally:
             self._embedding_queries = None
+            for _, vector in (*batch, *self._queries):  # if this was cancelled
+                if not vector.done():
+                    vector.set_exception(EmbeddingsUnavailable("The embedding model was stopped."))
+            self._queries.clear()
 
     async def _embed_batch(self, batch: "Sequence[tuple[str, asyncio.Future[Array]]]") -> None:
         texts = [text for text, _ in batch]
         try:
             vectors = await self._threads.run(lambda: self._embed(self._tokens(texts)))
+            for (_, vector), found in zip(batch, vectors, strict=True):
+                if not vector.done():  # its caller was not cancelled
+                    vector.set_result(found.copy())  # else the cache would keep the vectors of the whole batch
         except Exception as failure:  # noqa: BLE001 - raised in the callers of embed()
             for _, vector in batch:
-                if not vector.done():  # its caller was not cancelled
-                    vector.set_exception(failure)
-        else:
-            for (_, vector), found in zip(batch, vectors, strict=True):
                 if not vector.done():
-                    vector.set_result(found.copy())  # else the cache would keep the vectors of the whole batch
+                    vector.set_exception(failure)
 
     def _loaded(self) -> LocalModel:
         with self._loading:
