@@ -2,23 +2,27 @@
 
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.actors.cluster import Cluster, ClusterUser
+from tests.conftest import JWT_SECRET
 from tests.connector import connected
 from tests.model_server import Hang, ModelServer, Say, Tool
 from tests.people import Person
-from tests.running import Server, artel, clean_environment
+from tests.running import artel, clean_environment
 from tests.services import ServiceRun, until
 
 pytestmark = pytest.mark.req("OPS-01.4")
 
 WAIT_SECONDS = 120.0
+NO_LOGIN = {"Authorization": ""}  # refused without a query: the other worker may be stopped with a lock on a row
 NO_QDRANT = "http://127.0.0.1:1"  # the agents of these tests have no memory
 
 
@@ -37,6 +41,10 @@ class Team:
         ready = [line for line in self.server.log_lines() if line["event"] == "worker_ready"]
         return [line["pid"] for line in ready if line["worker"] == worker]
 
+    def turns_ended(self) -> list[int]:
+        """Return the worker of each turn that has ended."""
+        return [line["worker"] for line in self.server.log_lines() if line["event"] == "turn_ended"]
+
     @contextmanager
     def only(self, worker: int) -> Iterator[None]:
         """Let only this worker accept connections: the other one is stopped meanwhile."""
@@ -52,10 +60,21 @@ class Team:
         """Return the user with a connection to this worker, which is used again while it is idle."""
         user = self.cluster.at(self.server)
         with self.only(worker):
-            answer = user.http.get("/auth/me")
-        assert answer.status_code == 200, answer.text
-        assert self.worker_of(answer) == worker
+            refused = user.http.get("/auth/me", headers=NO_LOGIN)
+        assert refused.status_code == 401, refused.text
+        assert self.worker_of(refused) == worker
         return user
+
+    def connect(self, worker: int) -> socket.socket:
+        """Return a connection to this worker."""
+        url = httpx.URL(self.server.url)
+        with self.only(worker):
+            connection = socket.create_connection((url.host, url.port), timeout=WAIT_SECONDS)
+            connection.sendall(f"GET /healthz HTTP/1.1\r\nHost: {url.host}\r\n\r\n".encode())
+            received = b""
+            while not received.endswith(b"}"):
+                received += connection.recv(4096)
+        return connection
 
     def worker_of(self, answer: httpx.Response) -> int:
         """Return the worker that logged a request."""
@@ -80,6 +99,10 @@ def state(pid: int) -> str:
 
 def has_ended(pid: int) -> bool:
     return state(pid) in ("", "Z", "X")
+
+
+def is_completed(user: ClusterUser, session: str, turn: str) -> bool:
+    return bool(user.turn(session, turn)["status"] == "completed")
 
 
 NewTeam = Callable[..., Team]
@@ -139,20 +162,13 @@ def test_files_are_reached_through_the_worker_with_the_connector(team: Team) -> 
     user.say(session, "Take the worker space")
     spaces = team.cluster.rows("SELECT owner, epoch FROM spaces")
     person = Person("", user.http.get("/auth/me").json()["user_id"], team.cluster.token, user.http)
-    read = Say(tools=[Tool("tool_read_file", '{"path": "a"}')])
-    team.cluster.model.script(read, Say("Read."), about="Read the file")
-
     for worker in (1, 2):  # one of them has the worker space
-        with team.only(worker):
-            connection = connected(person, team.cluster.project_id)
-            connector = connection.__enter__()
-        try:
+        with connected(person, team.cluster.project_id, team.connect(worker)) as connector:
+            read = Say(tools=[Tool("tool_read_file", '{"path": "a"}')])
             team.cluster.model.script(read, Say("Read."), about=f"Read at {worker}")
             turn = user.begin(session, f"Read at {worker}")
             connector.answer(connector.hear(), content="inside", size=6)
-            assert until(lambda turn=turn: user.turn(session, turn)["status"] == "completed", WAIT_SECONDS)
-        finally:
-            connection.__exit__(None, None, None)
+            assert until(partial(is_completed, user, session, turn), WAIT_SECONDS)
 
     assert team.cluster.rows("SELECT owner, epoch FROM spaces") == spaces, "the worker space moved"
 
@@ -160,25 +176,29 @@ def test_files_are_reached_through_the_worker_with_the_connector(team: Team) -> 
 @pytest.mark.req("OPS-01.5")
 def test_killed_worker_loses_nothing_and_is_restarted(new_team: NewTeam) -> None:
     team = new_team()
-    team.at(1).say(team.at(1).session(), "Take the worker space")
-    user = team.at(2)
+    users = {worker: team.at(worker) for worker in (1, 2)}
+    users[1].say(users[1].session(), "Hello")
+    assert until(lambda: bool(team.turns_ended()), WAIT_SECONDS)
+    [killed] = team.turns_ended()
+    other = 3 - killed
+    user = users[other]
     session = user.session()
     hang = Hang("half")
     team.cluster.model.script(hang, about="Mortal message 0")
     turns = [user.begin(session, f"Mortal message {number}") for number in range(3)]
     assert until(hang.begun.is_set, WAIT_SECONDS)
 
-    os.kill(team.pid(1), signal.SIGKILL)
+    os.kill(team.pid(killed), signal.SIGKILL)
 
     ends = {"completed", "failed"}
     assert until(lambda: all(user.turn(session, turn)["status"] in ends for turn in turns), WAIT_SECONDS)
     ended = [user.turn(session, turn) for turn in turns]
     assert [turn["status"] for turn in ended] == ["failed", "completed", "completed"]
     assert ended[0]["error_code"] == "interrupted"
-    assert until(lambda: len(team.starts(1)) == 2, WAIT_SECONDS), "it was not restarted"
-    restarted = team.at(1)
+    assert until(lambda: len(team.starts(killed)) == 2, WAIT_SECONDS), "it was not restarted"
+    assert len(team.starts(other)) == 1
+    restarted = team.at(killed)
     assert restarted.say(restarted.session(), "Are you back?") == "You said: Are you back?"
-    assert len(team.starts(2)) == 1
 
     pids = [team.pid(1), team.pid(2)]
     assert team.server.stop() == 0
@@ -239,16 +259,16 @@ def test_failure_of_the_first_start_is_reported_once(tmp_path: Path) -> None:
     assert failed.stdout == ""
 
 
-def test_workers_share_the_secret_that_the_first_start_makes(new_team: NewTeam) -> None:
-    """The user's token, from one worker, is accepted by the other, without ARTEL_JWT_SECRET."""
-    team = new_team(ARTEL_JWT_SECRET="")
-    assert team.at(1).http.get("/auth/me").json() == team.at(2).http.get("/auth/me").json()
+def test_workers_share_secret_and_task_workspaces_and_nothing_else(team: Team) -> None:
+    folder = Path(team.server.env["ARTEL_DATA_DIR"])
+    environments = [variables(team.pid(worker)) for worker in (1, 2)]
+
+    assert [given["ARTEL_DATA_DIR"] for given in environments] == [f"{folder}/workers/1", f"{folder}/workers/2"]
+    assert [given["ARTEL_WORKSPACES_DIR"] for given in environments] == [str(folder)] * 2
+    assert [given["ARTEL_JWT_SECRET"] for given in environments] == [JWT_SECRET] * 2
 
 
-def _data_dir(server: Server) -> Path:
-    return Path(server.env["ARTEL_DATA_DIR"])
-
-
-def test_workers_have_data_folders_of_their_own(team: Team) -> None:
-    folders = sorted(path.name for path in (_data_dir(team.server) / "workers").iterdir())
-    assert folders == ["1", "2"]
+def variables(pid: int) -> dict[str, str]:
+    """Return the environment of a process."""
+    listed = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return dict(variable.split("=", 1) for variable in listed if variable)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from artel.cli import workers
-from artel.cli.workers import Worker, Workers
+from artel.cli.workers import Worker, Workers, make_workers
 from artel.retry import Backoff
+from artel.settings import Settings, load_settings
+from tests.services import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("OPS-01.5")]
 
@@ -21,6 +24,11 @@ READY = f"{NOTE} os.write(0, b'r'); signal.pause()"
 FAILS = f"{NOTE} sys.exit(3)"
 HANGS = f"{NOTE} signal.pause()"
 DEAF = f"{NOTE} signal.signal(signal.SIGTERM, signal.SIG_IGN); os.write(0, b'r'); signal.pause()"
+STUBBORN = f"""{NOTE}
+signal.signal(signal.SIGTERM, lambda *_: open(sys.argv[1], 'a').write('0\\n'))
+os.write(0, b'r')
+while True: signal.pause()
+"""
 READY_ONCE = f"{NOTE} len(open(sys.argv[1]).readlines()) > 1 and sys.exit(4); os.write(0, b'r')"
 WAIT_SECONDS = 60
 
@@ -82,16 +90,14 @@ async def test_worker_that_ends_is_restarted(tmp_path: Path, listener: socket.so
     team = Team(tmp_path, listener, READY, READY)
     running = asyncio.ensure_future(team.run())
     await team.ready.wait()
-    [kept], [killed] = team.pids(1), team.pids(2)
+    [first], [killed] = team.pids(1), team.pids(2)
 
     os.kill(killed, signal.SIGKILL)
 
-    async with asyncio.timeout(WAIT_SECONDS):
-        while len(team.pids(2)) == 1:
-            await asyncio.sleep(0.01)
+    assert await asyncio.to_thread(until, lambda: len(team.pids(2)) == 2, WAIT_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
     assert await running == 0
-    assert team.pids(1) == [kept]
+    assert team.pids(1) == [first]
     assert not runs(team.pids(2)[-1])
 
 
@@ -129,6 +135,18 @@ async def test_worker_that_ignores_sigterm_is_killed(
     assert not runs(team.pids(1)[0])
 
 
+async def test_second_ctrl_c_reaches_workers_that_have_not_stopped(tmp_path: Path, listener: socket.socket) -> None:
+    team = Team(tmp_path, listener, STUBBORN)
+    running = asyncio.ensure_future(team.run())
+    await team.ready.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await asyncio.to_thread(until, lambda: len(team.pids(1)) == 2, WAIT_SECONDS), "it got no SIGTERM"
+
+    os.kill(os.getpid(), signal.SIGINT)
+
+    assert await running == 0, "it was killed"
+
+
 async def test_worker_that_hangs_at_its_start_is_killed(
     tmp_path: Path, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,3 +157,35 @@ async def test_worker_that_hangs_at_its_start_is_killed(
 
     assert not team.ready.is_set()
     assert not any(map(runs, team.pids(1)))
+
+
+async def test_workers_share_a_secret_that_is_made_once(tmp_path: Path, listener: socket.socket) -> None:
+    settings = Settings(data_dir=tmp_path / "data", workspaces_dir=tmp_path / "shared")
+
+    made = [make_workers(settings, 2, listener) for _ in range(2)]
+
+    given = [worker.env for started in made for worker in started.workers]
+    [secret] = {env["ARTEL_JWT_SECRET"] for env in given}
+    assert len(secret) >= 32
+    assert {env["ARTEL_WORKSPACES_DIR"] for env in given} == {str(tmp_path / "shared")}
+    assert len({env["ARTEL_DATA_DIR"] for env in given}) == 2
+
+
+async def test_workers_read_the_settings_file_of_the_server(
+    tmp_path: Path, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARTEL_CONFIG_DIR", str(tmp_path / "none"))
+    monkeypatch.delenv("ARTEL_CONFIG", raising=False)
+    file = tmp_path / "artel.yaml"
+    file.write_text("log_level: error\n")
+
+    [worker] = make_workers(load_settings(data_dir=tmp_path), 1, listener).workers
+
+    assert worker.env["ARTEL_CONFIG"] == str(file)
+
+
+def test_parent_imports_no_server() -> None:
+    code = "import sys, artel.cli.workers, artel.api.listener; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert not {"artel.container", "uvicorn", "fastapi", "sqlalchemy", "numpy"} & set(done.stdout.split())

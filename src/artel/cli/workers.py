@@ -122,7 +122,7 @@ class Worker:
         """Send a signal to the process, if it runs."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
-                self._process.send_signal(number)
+                os.kill(self._process.pid, number)  # Popen.send_signal would reap it, and asyncio lose its exit code
 
     async def stop(self) -> bool:
         """Stop the process, kill it after STOP_SECONDS, and return whether it ended by itself."""
@@ -152,6 +152,7 @@ class Workers:
     workers: Sequence[Worker]
     listener: socket.socket
     _serving: "asyncio.Future[None] | None" = field(default=None, init=False)
+    _is_stopping: bool = field(default=False, init=False)
 
     async def run(self, ready: Callable[[], None]) -> int:
         """Start the workers, call `ready`, keep them running until a signal, stop them, and return the exit code."""
@@ -185,7 +186,8 @@ class Workers:
 
     def _signalled(self, number: int) -> None:
         """Begin to stop; a second Ctrl-C ends the workers' requests at once, as it does without workers."""
-        if self._serving is not None and not self._serving.done():
+        if self._serving is not None and not self._is_stopping:
+            self._is_stopping = True
             self._serving.cancel()
             return
         for worker in self.workers:
@@ -244,7 +246,7 @@ class ParentLink:
         asyncio.get_running_loop().add_reader(self._socket, self._parent_ended)
 
     def ready(self) -> None:
-        """Tell the parent that the worker accepts requests."""
+        """Report to the parent that the worker accepts requests."""
         with suppress(OSError):  # it has ended, which the reader finds
             self._socket.send(b"r")
 
