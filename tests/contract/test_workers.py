@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("OPS-01.5")]
 NOTE = "import os, signal, sys; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n');"
 READY = f"{NOTE} os.write(0, b'r'); signal.pause()"
 FAILS = f"{NOTE} sys.exit(3)"
+FAILS_SLOWLY = f"{NOTE} os.close(0); import asyncio; sys.exit(3)"  # after the parent has seen the end of the socket
 HANGS = f"{NOTE} signal.pause()"
 DEAF = f"{NOTE} signal.signal(signal.SIGTERM, signal.SIG_IGN); os.write(0, b'r'); signal.pause()"
 STUBBORN = f"""{NOTE}
@@ -111,6 +112,10 @@ async def test_mistake_at_the_first_start_ends_all_with_its_exit_code(tmp_path: 
     assert team.pids(2) == [], "the others were started too"
 
 
+async def test_failing_worker_may_end_by_itself(tmp_path: Path, listener: socket.socket) -> None:
+    assert await Team(tmp_path, listener, FAILS_SLOWLY).run() == 3
+
+
 async def test_worker_that_fails_at_every_restart_ends_all(tmp_path: Path, listener: socket.socket) -> None:
     team = Team(tmp_path, listener, READY, READY_ONCE)
 
@@ -159,6 +164,7 @@ async def test_worker_that_hangs_at_its_start_is_killed(
     assert not any(map(runs, team.pids(1)))
 
 
+@pytest.mark.req("OPS-01.4")
 async def test_workers_share_a_secret_that_is_made_once(tmp_path: Path, listener: socket.socket) -> None:
     settings = Settings(data_dir=tmp_path / "data", workspaces_dir=tmp_path / "shared")
 
@@ -171,6 +177,7 @@ async def test_workers_share_a_secret_that_is_made_once(tmp_path: Path, listener
     assert len({env["ARTEL_DATA_DIR"] for env in given}) == 2
 
 
+@pytest.mark.req("OPS-01.4")
 async def test_workers_read_the_settings_file_of_the_server(
     tmp_path: Path, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

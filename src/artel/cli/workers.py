@@ -92,6 +92,8 @@ class Worker:
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
                 is_ready = await asyncio.get_running_loop().sock_recv(self._link, 1)
+                if not is_ready:
+                    await self._process.wait()
         if not is_ready:
             self.send_signal(signal.SIGKILL)  # if it has not ended by itself, but hangs
             raise WorkerFailed(self.number, await self._process.wait())
