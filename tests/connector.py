@@ -2,6 +2,7 @@
 
 import json
 import queue
+import socket as sockets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -73,8 +74,15 @@ def hello(person: Person, number: int, /, **other: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def socket(person: Person, project_id: int, *, token: str | None = None, protocol: str = PROTOCOL) -> Iterator[Any]:
-    """Open a project's socket without saying anything."""
+def socket(
+    person: Person,
+    project_id: int,
+    *,
+    token: str | None = None,
+    protocol: str = PROTOCOL,
+    connection: sockets.socket | None = None,
+) -> Iterator[Any]:
+    """Open a project's socket without saying anything; over an open connection, if there is one."""
     url = str(person.http.base_url).replace("http://", "ws://").rstrip("/")
     with connect(
         f"{url}/my/projects/{project_id}/connector",
@@ -82,14 +90,17 @@ def socket(person: Person, project_id: int, *, token: str | None = None, protoco
         subprotocols=[protocol],  # type: ignore[list-item]
         max_size=MAX_FRAME_BYTES,
         compression=None,
+        sock=connection,
     ) as opened:
         yield ScriptedConnector(opened)
 
 
 @contextmanager
-def connected(person: Person, project_id: int, **other: Any) -> Iterator[ScriptedConnector]:
+def connected(
+    person: Person, project_id: int, connection: sockets.socket | None = None, **other: Any
+) -> Iterator[ScriptedConnector]:
     """Be a project's connector."""
-    with socket(person, project_id) as connector:
+    with socket(person, project_id, connection=connection) as connector:
         connector.say(hello(person, project_id, **other))
         welcome = connector.hear()
         assert "result" in welcome, welcome

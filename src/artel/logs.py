@@ -79,11 +79,16 @@ def _add_name(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
     return event
 
 
-def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -> None:
-    """Send Artel's and libraries' log lines to standard error, in one format."""
+def configure_logs(log_format: Literal["auto", "console", "json"], level: str, worker: int | None = None) -> None:
+    """Send Artel's and libraries' log lines to standard error, in one format; those of a worker with its number."""
     in_terminal = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+
+    def add_worker(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        return {**event, "worker": worker}
+
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
+        *([] if worker is None else [add_worker]),
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),

@@ -480,7 +480,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        file = _config_file(init_settings().get("data_dir"))
+        file = config_file(init_settings().get("data_dir"))
         return init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=file)
 
 
@@ -488,7 +488,7 @@ def load_settings(**overrides: Any) -> Settings:
     """Read the settings; precedence: overrides (command line), environment variables, artel.yaml."""
     import yaml  # lazy: commands that read no settings start faster
 
-    file = _config_file(overrides.get("data_dir"))
+    file = config_file(overrides.get("data_dir"))
     _warn_of_unread_file(file)
     try:
         return Settings(**{name: value for name, value in overrides.items() if value is not None})
@@ -524,7 +524,7 @@ def _host_of(url: str) -> str:
         return ""
 
 
-def _config_file(data_dir: Path | None) -> Path:
+def config_file(data_dir: Path | None) -> Path:
     """Return the file of ARTEL_CONFIG, else of the config folder, else of the data folder.
 
     Never that of the current folder: agents and cloned repositories write there.

@@ -1,7 +1,6 @@
 """Runs the application with uvicorn."""
 
 import asyncio
-import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -12,9 +11,9 @@ import uvicorn
 
 from artel.api.app import create_app
 from artel.api.http_protocol import BoundedHttp
+from artel.api.listener import listen, url_of
 from artel.container import Container
 from artel.contract.connector import DEAD_SECONDS, MAX_FRAME_BYTES, PING_SECONDS
-from artel.errors import AddressUnavailable
 from artel.memory_tuning import freeze_startup_objects
 
 GRACE_SECONDS = 6
@@ -48,12 +47,14 @@ class _Server(uvicorn.Server):
         self._ready()
 
 
-async def serve(container: Container, ready: Callable[[str], None]) -> None:
-    """Serve until a signal arrives; call `ready` with the URL once the server accepts requests."""
+async def serve(container: Container, ready: Callable[[str], None], inherited: socket.socket | None = None) -> None:
+    """Serve until a signal arrives; call `ready` with the URL once the server accepts requests.
+
+    A worker inherits the socket that it listens on.
+    """
     settings = container.settings
-    listener = _listen(settings.host, settings.port)
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{host}:{listener.getsockname()[1]}"
+    listener = inherited or listen(settings.host, settings.port)
+    url = url_of(settings.host, listener)
 
     def announce() -> None:
         freeze_startup_objects()
@@ -87,18 +88,3 @@ def _websocket(**options: Any) -> asyncio.Protocol:
     from artel.api.socket_protocol import BoundedSocket
 
     return BoundedSocket(**options)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(2048)
-    except OSError as failure:
-        listener.close()
-        advice = "another port with --port or ARTEL_PORT" if failure.errno == errno.EADDRINUSE else "another address"
-        raise AddressUnavailable(f"Can't listen on {host}:{port} ({failure.strerror}). Choose {advice}.") from failure
-    listener.setblocking(False)
-    return listener

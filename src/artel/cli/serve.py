@@ -114,20 +114,68 @@ def serve(
     role: Annotated[
         str | None, typer.Option(help="What this process does: api, host or all (PostgreSQL).  [default: all]")
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="Number of processes that serve this port (PostgreSQL and Qdrant)."),
+    ] = 1,
     nodes: NodesDir = None,
     as_json: AsJson = False,
+    worker: Annotated[int | None, typer.Option(hidden=True, help="The number of this worker.")] = None,
+    listener: Annotated[int | None, typer.Option(hidden=True, help="The socket that a worker inherits.")] = None,
 ) -> None:
-    """Start a server for several users."""
+    """Start a server for several users.
 
-    async def run(container: "Container") -> None:
-        from artel.api.server import serve as run_server
+    SIGTERM and Ctrl-C stop it. Exit codes: 0 stopped, 2 a mistake in the settings, 5 the address or the database is in
+    use, 6 a service is not reachable. With --workers a worker that ends is started again. If that fails eight times
+    in a row, all end with its exit code; if one does not stop within 20 seconds, it is killed, and the code is 1.
+    """
+    overrides: dict[str, Any] = {"host": host, "port": port, "role": role, "nodes_dir": nodes}
+    if worker is not None and listener is not None:
+        _run(partial(_serve_as_worker, descriptor=listener), worker=worker, **overrides)
+    elif workers > 1:
+        _run_workers(workers, as_json=as_json, **overrides)
+    else:
+        _run(partial(_serve_alone, as_json=as_json), **overrides)
 
-        def ready(url: str) -> None:
-            typer.echo(json.dumps({"url": url}) if as_json else f"Artel {__version__} is ready at {url}")
 
-        await run_server(container, ready)
+async def _serve_alone(container: "Container", *, as_json: bool) -> None:
+    from artel.api.server import serve as run_server
 
-    _run(run, host=host, port=port, role=role, nodes_dir=nodes)
+    def ready(url: str) -> None:
+        typer.echo(json.dumps({"url": url}) if as_json else f"Artel {__version__} is ready at {url}")
+
+    await run_server(container, ready)
+
+
+async def _serve_as_worker(container: "Container", *, descriptor: int) -> None:
+    from artel.api.server import serve as run_server
+    from artel.cli.workers import ParentLink, inherited_listener
+
+    link = ParentLink()
+    await run_server(container, lambda _url: link.ready(), inherited_listener(descriptor))
+
+
+def _run_workers(count: int, *, as_json: bool, **overrides: Any) -> None:
+    """Run the parent of several workers."""
+    import asyncio
+
+    from artel.api.listener import listen, url_of
+    from artel.cli.workers import make_workers, require_shareable
+    from artel.logs import configure_logs
+    from artel.settings import load_settings
+
+    settings = load_settings(**overrides)
+    configure_logs(settings.log_format, settings.log_level)
+    require_shareable(settings)
+    listener = listen(settings.host, settings.port)
+    url = url_of(settings.host, listener)
+
+    def ready() -> None:
+        text = f"Artel {__version__} is ready at {url} with {count} workers"
+        typer.echo(json.dumps({"url": url, "workers": count}) if as_json else text)
+
+    exit_code = asyncio.run(make_workers(settings, count, listener).run(ready))
+    raise typer.Exit(exit_code)
 
 
 @asynccontextmanager
@@ -170,7 +218,11 @@ def _remember(url: str, token: str) -> bool:
 
 
 def _run(
-    run: "Callable[[Container], Coroutine[Any, Any, None]]", *, is_personal: bool = False, **overrides: Any
+    run: "Callable[[Container], Coroutine[Any, Any, None]]",
+    *,
+    is_personal: bool = False,
+    worker: int | None = None,
+    **overrides: Any,
 ) -> None:
     """Run a server.
 
@@ -192,7 +244,7 @@ def _run(
 
     settings = load_settings(**overrides)
     is_level_set = "log_level" in settings.model_fields_set
-    configure_logs(settings.log_format, "warning" if is_personal and not is_level_set else settings.log_level)
+    configure_logs(settings.log_format, "warning" if is_personal and not is_level_set else settings.log_level, worker)
     if is_personal:
         personal = {"registration_open": False, "models_unpriced": ["*"]}
         unset = {name: value for name, value in personal.items() if getattr(settings, name) is None}
