@@ -24,6 +24,7 @@ from artel.nodes.heartbeat import HeartbeatThread
 from artel.nodes.progress import ProgressThread
 from artel.nodes.status import NodeStatus
 from tests.buses import SOON, Wire
+from tests.deadlines import eventually
 from tests.nodes import agent_file
 from tests.services import ServiceRun
 
@@ -256,8 +257,7 @@ def test_another_command_of_a_task_does_not_hide_how_long_it_takes() -> None:
     status = NodeStatus(agent_file(), "local")
     status.began("task-1", "write_article")
     status.moved("task-1", "execute")
-    time.sleep(0.01)  # that it takes
-    [before] = status.tasks()
+    [before] = eventually(lambda: [task for task in status.tasks() if task.elapsed_seconds >= 0.01], SOON)
 
     status.began("task-1", "write_article")
 
